@@ -64,7 +64,7 @@ export interface ApiDeps {
   clickhouse: ClickHouse
   /** Name of the ClickHouse cluster, for statements that change tables; absent or empty for a single node. */
   cluster?: string
-  /** URL of ClickHouse with the login of analysts, for SQL; empty: there is none. */
+  /** ClickHouse URL with the analyst login, for SQL; empty without one. */
   analystUrl: string
   /** Tells the place of an address, for flags; absent: places are unknown. */
   locate?: LocateAddress

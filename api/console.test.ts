@@ -226,7 +226,7 @@ t.test('the pages are bundled when the API listens, before anybody asks for one'
   const spawned = Promise.withResolvers<string>()
   const onProcess = (message: unknown): void => {
     const { process: child } = message as { process: ChildProcess }
-    // It is told of before it has a name.
+    // The message comes before the process has its name.
     queueMicrotask(() => { if (child.spawnfile.includes('esbuild')) spawned.resolve(child.spawnfile) })
   }
   subscribe('child_process', onProcess)

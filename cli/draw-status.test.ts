@@ -50,7 +50,7 @@ t.test('counts the requests that were refused for what the client sent, by statu
   t.notMatch(drawStatus(buildStatus({ ...now, tiers: [ingestAt(0, 0)] }, { ...now, tiers: [ingestAt(0, 0)] })), /refused since/)
 })
 
-t.test('names what is stuck and what is down', async (t) => {
+t.test('names stuck parts and processes that are down', async (t) => {
   const down = { ...ingestAt(0, 0), tier: 'api' as const, url: 'http://127.0.0.1:8001', health: null }
   const now: Reading = { time: new Date(0), stores: { ...STORES, clickhouse: null }, tiers: [ingestAt(0, 0), down] }
 
@@ -63,7 +63,7 @@ t.test('names what is stuck and what is down', async (t) => {
   t.match(drawStatus(status), /DEGRADED {2}captures are answered, flags get no answer/)
 })
 
-t.test('reports what is behind and by how much, as /_health does', async (t) => {
+t.test('reports delayed parts and their lag, as /_health does', async (t) => {
   const pipelineAt = (lagMs: number): TierReading => ({
     ...ingestAt(0, 0), tier: 'pipeline', url: `http://127.0.0.1:${lagMs}`,
     health: reportHealth([{ name: 'stream EVENTS', healthy: true, lagMs }])

@@ -76,7 +76,7 @@ t.test('creates the first key in Postgres itself, again when all are lost', asyn
   t.match(await bootstrap('nobody'), { code: 1, err: /is not an e-mail address/ })
 })
 
-t.test('says what is wrong, and what to do', async (t) => {
+t.test('names the error and the remedy', async (t) => {
   const { run } = await startApi(t)
 
   t.match(await run('keys', 'create', '--user', 'c@example.com'), { code: 1, err: /there is no user c@example.com/ })

@@ -35,7 +35,7 @@ t.test('every object is of the schema of its kind, and kustomization.yaml names 
     const schema = KUBERNETES_SCHEMAS[resource.kind]
     t.ok(schema !== undefined && ajv.validate(schema, resource), `${resource.kind} ${resource.metadata.name}: ${ajv.errorsText()}`)
   }
-  t.notOk(ajv.validate(KUBERNETES_SCHEMAS.Secret!, { ...resources[0], data: {} }), 'what is not known is refused')
+  t.notOk(ajv.validate(KUBERNETES_SCHEMAS.Secret!, { ...resources[0], data: {} }), 'unknown fields are refused')
 
   const [kustomization] = await readYaml('deploy/kustomization.yaml') as [{ resources: string[] }]
   const files = (await readdir(path.join(ROOT, 'deploy', 'kubernetes'))).map((file) => `kubernetes/${file.replace('.example', '')}`)

@@ -76,7 +76,7 @@ function isAllowed (policies: readonly Resource[], client: string, target: strin
       (ports === undefined || ports.some((each) => each.port === port))))
 }
 
-t.test('Kubernetes: a container is told only what it reads, and reaches every address as a user who exists', async (t) => {
+t.test('Kubernetes: a container gets only the variables it reads, and reaches every address as a user who exists', async (t) => {
   const resources = await readResources()
   const pods = listPods(resources)
   const services = new Map(resources.filter(({ kind }) => kind === 'Service').map((each) => [each.metadata.name, each.spec!]))
@@ -93,7 +93,7 @@ t.test('Kubernetes: a container is told only what it reads, and reaches every ad
     for (const container of [...pod.initContainers ?? [], ...pod.containers].filter(({ image }) => image === 'millrace')) {
       const env = readEnvironment(container, resources)
       const reads = await readVariables(container.args ?? ['cli'])
-      t.same(Object.keys(env).filter((name) => name !== 'MILLRACE_HOST' && !reads(name)), [], `${app}: everything it is told is read`)
+      t.same(Object.keys(env).filter((name) => name !== 'MILLRACE_HOST' && !reads(name)), [], `${app}: it reads every variable it gets`)
       const urls = URLS.flatMap((name) => env[name] === undefined ? [] : readAddresses(env[name]))
       for (const { store, user, password, host, port } of urls) {
         addresses++
@@ -159,7 +159,7 @@ t.test('Kubernetes: one machine that dies takes one node of a store along, and a
   t.match(clickhouse?.readinessProbe, { httpGet: { path: '/replicas_status' } })
 })
 
-t.test('compose: a service is told only what it reads, reaches every address as a user who exists, and only after it is there', async (t) => {
+t.test('compose: a service gets only the variables it reads, reaches every address as a user who exists, and only after it is there', async (t) => {
   const { services } = await readCompose()
   const logins = await readLogins({ 'postgres millrace': 'POSTGRES_PASSWORD', 'http millrace': 'CLICKHOUSE_PASSWORD' })
   t.equal(services.postgres?.environment?.POSTGRES_USER, 'millrace')
@@ -173,7 +173,7 @@ t.test('compose: a service is told only what it reads, reaches every address as 
   t.equal(ours.length, 6)
   for (const [name, { command = ['cli'], environment = {} }] of ours) {
     const reads = await readVariables(command)
-    t.same(Object.keys(environment).filter((variable) => !reads(variable)), [], `${name}: everything it is told is read`)
+    t.same(Object.keys(environment).filter((variable) => !reads(variable)), [], `${name}: it reads every variable it gets`)
     for (const url of URLS.flatMap((variable) => environment[variable] ?? [])) {
       const [{ store, user, password, host, port }] = readAddresses(String(url)) as [Address]
       t.equal(port, ports[host], `${name}: ${host} listens there`)
@@ -218,10 +218,10 @@ t.test('ingest and the API are given the same file of places, in a folder that t
   const pods = listPods(resources)
   for (const tier of ['ingest', 'api']) {
     const { environment = {}, volumes = [] } = services[tier]!
-    t.match(environment.MILLRACE_GEOIP_PATH, /^\$\{MILLRACE_GEOIP_PATH:-\}$/, `compose: ${tier} is told the file`)
+    t.match(environment.MILLRACE_GEOIP_PATH, /^\$\{MILLRACE_GEOIP_PATH:-\}$/, `compose: ${tier} gets the path of the file`)
     t.match(volumes.join('\n'), /^\$\{MILLRACE_GEOIP_FOLDER:-.*\}:\/geoip:ro$/m, `compose: ${tier} sees its folder`)
     const { pod } = pods.find(({ app }) => app === tier)!
-    t.equal(readEnvironment(pod.containers[0]!, resources).MILLRACE_GEOIP_PATH, '', `Kubernetes: ${tier} is told the file`)
+    t.equal(readEnvironment(pod.containers[0]!, resources).MILLRACE_GEOIP_PATH, '', `Kubernetes: ${tier} gets the path of the file`)
     t.match(pod.containers[0]!.volumeMounts, [{}, {}, { name: 'geoip', mountPath: '/geoip', readOnly: true }])
   }
   t.match(await readText('deploy/compose.env.example'), '/geoip/')

@@ -19,7 +19,7 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
 /**
  * Reads a uuid: with hyphens, without, in braces or as an urn.
  *
- * @returns null when the text is none, or is the nil uuid, which clients send when they have no uuid at all.
+ * @returns null for invalid text, and for the nil uuid, which clients send in place of a uuid.
  */
 export function parseUuid (text: string): UuidWords | null {
   const bare = text.length === 36 ? text : unwrap(text)
@@ -90,7 +90,7 @@ export function textOfUuid (bytes: Buffer): string {
 const NAMESPACE = Buffer.from('5d0c7f0e8f3a5b1c9a6e2f4b7c1d3e5f', 'hex')
 
 /**
- * A uuid for an event whose own one is none, of project and text, so that the same text gives the same uuid when the
+ * A uuid for an event with an invalid one, from project and text, so that the same text gives the same uuid when the
  * SDK tries again.
  */
 export function uuidOfText (projectId: number, text: string): UuidWords {
@@ -119,7 +119,7 @@ function hasHyphens (text: string): boolean {
     text.charCodeAt(23) === 45
 }
 
-/** Four hex digits as a number; NaN when one is none. */
+/** Four hex digits as a number; NaN for invalid digits. */
 function readHex4 (text: string, at: number): number {
   const value = (hex(text, at) << 12) | (hex(text, at + 1) << 8) | (hex(text, at + 2) << 4) | hex(text, at + 3)
   return value < 0 ? NaN : value

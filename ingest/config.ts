@@ -1,6 +1,6 @@
 import { loadSettings } from '../platform/load-settings.ts'
 
-/** What an ingest process is told by its environment; see `platform/settings.ts` for units and reasons. */
+/** Settings of an ingest process, from its environment; see `platform/settings.ts` for units and reasons. */
 export type IngestConfig = ReturnType<typeof loadIngestConfig>
 
 /** @throws {SettingsError} listing every problem of the environment. */

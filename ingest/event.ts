@@ -54,7 +54,7 @@ export interface RequestContext {
 export interface Visitor {
   /** Empty when it is unknown. */
   address: string
-  /** Empty when there is none. */
+  /** Empty without one. */
   userAgent: string
 }
 
@@ -114,10 +114,10 @@ export const DROP_REASONS = [
 
 export type DropReason = (typeof DROP_REASONS)[number]
 
-/** A warning about one event: what is not stored of it as it was sent. */
+/** A warning about a part of an event that is not stored as sent. */
 export interface EventWarning {
   reason: WarningReason
-  /** What is wrong; called for the few cases that are shown. */
+  /** The value at fault; called only for the few samples shown. */
   value: () => unknown
 }
 
@@ -168,12 +168,12 @@ export interface Dropped extends Remarks {
 /** What becomes of an event. */
 export type Outcome = Taken | Dropped
 
-/** @param cause  What is known of it beside the reason. */
+/** @param cause  Details besides the reason. */
 export function drop (reason: DropReason, cause: Partial<Omit<Dropped, 'kind' | 'reason'>> = {}): Dropped {
   return { kind: 'dropped', reason, rule: null, unmet: null, warnings: NO_WARNINGS, changedBy: NO_RULES, ...cause }
 }
 
-/** What is to be said about the events of one request; crosses threads. */
+/** Warnings about the events of one request; crosses threads. */
 export interface RequestWarnings {
   counts: Partial<Record<WarningReason, number>>
   /** The first few cases of each reason. */

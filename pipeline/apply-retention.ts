@@ -35,7 +35,7 @@ const RETENTION_LOCK = 4_725_373
 const DAY_MS = 86_400_000
 
 /**
- * Removes what is older than the rules say: whole months by dropping their partitions, which costs nothing; the rest
+ * Removes data older than the rules allow: whole months by dropping their partitions, which costs nothing; the rest
  * by lightweight deletes, which mark rows and leave the rewriting to later merges. Volumes by day and definitions stay.
  *
  * Whatever is removed is counted in the ledger first. Safe to repeat at any time. Deletes may go on in ClickHouse after
@@ -108,7 +108,7 @@ async function deleteEvents (deps: RetentionDeps, { projectIds: ids, before }: R
   return announced
 }
 
-/** Longest wait for ClickHouse to delete what it was told to, in milliseconds; the next round waits again. */
+/** Maximum wait for ClickHouse to finish deletions, ms; the next round waits again. */
 const COMPLETE_MS = 60_000
 const POLL_MS = 200
 

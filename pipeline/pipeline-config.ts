@@ -1,6 +1,6 @@
 import { loadSettings } from '../platform/load-settings.ts'
 
-/** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */
+/** Settings of a pipeline process, from its environment; see `platform/settings.ts` for units and reasons. */
 export type PipelineConfig = ReturnType<typeof loadPipelineConfig>
 
 /** Volumes of 30 days have become 0 by then: a definition shows no old one when it is read for the last time. */

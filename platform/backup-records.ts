@@ -14,12 +14,12 @@ export interface BackupRecord {
   sharedBytes: number
 }
 
-/** What is known of all backups. */
+/** Summary of all backups. */
 export interface BackupSummary {
-  /** The last complete one; null: there is none. Not one from the future: a clock was wrong, and its age is unknown. */
+  /** The last complete one, if any. Skips those from the future: a clock was wrong, and their age is unknown. */
   last: Pick<BackupRecord, 'startedAt' | 'endedAt' | 'bytes' | 'sharedBytes'> | null
   failures: number
-  /** Of the last one; empty: it is complete, or there is none. */
+  /** Error of the last one; empty if it is complete or missing. */
   lastError: string
   /** Of the last one; empty: it failed, or there is nothing to do. */
   lastWarning: string

@@ -13,7 +13,7 @@ const READ_TIMEOUT_MS = 2000
 export interface FingerprintKeyReader {
   /** Null until it could be read. */
   readonly current: FingerprintKey | null
-  /** What is known after the first reading; null when Postgres did not answer within two seconds. */
+  /** The key after the first read; null if Postgres did not answer within two seconds. */
   read: () => Promise<FingerprintKey | null>
   stop: () => Promise<void>
 }

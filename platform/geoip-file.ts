@@ -50,7 +50,7 @@ export async function openGeoipFile (path: string, logger: Logger, lookEveryMs =
       locate = openGeoip(Buffer.from(bytes))
       data = { bytes, version: (data?.version ?? 0) + 1 }
       lastError = null
-      logger.info({ path, bytes: bytes.byteLength }, 'loaded the file of places (GeoIP)')
+      logger.info({ path, bytes: bytes.byteLength }, 'loaded the GeoIP file')
     } catch (cause) {
       state ||= 'missing'
       if (state === seen) return
@@ -78,13 +78,13 @@ export async function openGeoipFile (path: string, logger: Logger, lookEveryMs =
 async function readShared (path: string): Promise<SharedArrayBuffer> {
   await using file = await open(path)
   const { size } = await file.stat()
-  if (size > MAX_FILE_BYTES) throw new Error(`it has ${size} bytes, and at most ${MAX_FILE_BYTES} are read`)
+  if (size > MAX_FILE_BYTES) throw new Error(`it has ${size} bytes, more than the maximum of ${MAX_FILE_BYTES}`)
   const bytes = new SharedArrayBuffer(size)
   const into = new Uint8Array(bytes)
   let at = 0
   while (at < size) {
     const { bytesRead } = await file.read(into, at, size - at, at)
-    if (bytesRead === 0) throw new Error('it became shorter while it was read')
+    if (bytesRead === 0) throw new Error('it was truncated while being read')
     at += bytesRead
   }
   return bytes

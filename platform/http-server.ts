@@ -21,7 +21,7 @@ const failed = new WeakSet<Socket>()
  * a request has no route: the answer is written to the socket, which is then closed.
  *
  * Requests that arrived whole before those bytes, on the same connection, are answered first: a client takes the first
- * answer for that of its first request, and would believe that what is stored was refused.
+ * answer for that of its first request, and would believe that stored events were refused.
  */
 export function answerClientError (error: Error & { code?: string }, socket: ServedSocket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed || failed.has(socket)) return

@@ -5,7 +5,7 @@ import { isUnavailable } from './store-errors.ts'
 
 export type { Logger } from 'pino'
 
-/** Lines that wait for room on a full disk, in characters; what is beyond is dropped. */
+/** Maximum characters of lines that wait for a full disk; further lines are dropped. */
 const MAX_WAITING_LENGTH = 1_048_576
 
 /** Keys and payloads, at the top of a line and one level below, where errors of clients carry them. */

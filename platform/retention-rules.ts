@@ -1,7 +1,7 @@
 import { MillraceError } from '../engines/errors.ts'
 import type { Sql, TransactionSql } from './postgres/connect-postgres.ts'
 
-/** What is kept: events, of the deployment or of a project, and dead letters. */
+/** Subjects of retention: events, of the installation or of a project, and dead letters. */
 export type RetentionSubject = 'events' | 'dead_letters'
 
 export interface RetentionRule {

@@ -40,7 +40,7 @@ export const LIST_DETACHED = `SELECT database, table AS name FROM system.detache
 /** Parts that somebody detached; ClickHouse gives a reason to those that it detaches itself. */
 export const LIST_DETACHED_PARTS = `SELECT database, table AS name, toFloat64(count()) AS parts FROM system.detached_parts
   WHERE reason = '' AND database ${NOT_OF_THE_SERVER} GROUP BY ALL ORDER BY ALL`
-/** What is in the database of Millrace, and the other databases. */
+/** Objects in the database of Millrace, and the other databases. */
 export const LIST_NAMES = `SELECT concat('table ', name) AS what FROM system.tables WHERE database = currentDatabase() AND NOT startsWith(name, '.')
   UNION ALL SELECT concat('database ', name) FROM system.databases
   WHERE name ${NOT_OF_THE_SERVER} AND name NOT IN ('default', currentDatabase(), concat(currentDatabase(), '_all'))`
@@ -75,7 +75,7 @@ export const POSTGRES = {
   listSequences: "SELECT sequencename AS name, last_value::text AS last FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1",
   /** Nothing where there is no such sequence: one of users. */
   setSequence: "SELECT setval(to_regclass(format('public.%I', $1::text)), $2::text::bigint)",
-  /** Databases, and what is in schemas of users, or is no table. */
+  /** Databases, and objects that are in schemas of users or are not tables. */
   listOthers: `SELECT format('database %I', datname) AS what FROM pg_database WHERE NOT datistemplate AND datname NOT IN (current_database(), 'postgres')
     UNION ALL SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname !~ '^(pg_|information_schema$)' AND (c.relkind IN ('p', 'v', 'm', 'f') OR (c.relkind = 'r' AND n.nspname <> 'public'))

@@ -80,7 +80,7 @@ export const ok = (text: string): Finding => ({ level: 'ok', subject: '', text }
 export const note = (text: string): Finding => ({ level: 'note', subject: '', text })
 export const wrong = (text: string): Finding => ({ level: 'wrong', subject: '', text })
 
-/** The complaints, or what is fine when there is none. */
+/** The complaints, or `fine` without any. */
 export const unless = (complaints: readonly Finding[], fine: string): Finding[] =>
   complaints.length > 0 ? [...complaints] : [ok(fine)]
 

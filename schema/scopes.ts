@@ -27,7 +27,7 @@ export function isScope (text: string): boolean {
   return rest.length === 0 && SCOPE_OBJECTS.some((known) => known === object) && (action === 'read' || action === 'write')
 }
 
-/** @throws {HttpError} 403 `permission_denied` when a key with these scopes may not do what is asked. */
+/** @throws {HttpError} 403 `permission_denied` unless the scopes of the key include the wanted one. */
 export function requireScope (scopes: readonly string[], wanted: Scope | '*'): void {
   if (allowsScope(scopes, wanted)) return
   throw new HttpError(403, 'authentication_error', 'permission_denied', `API key missing required scope '${wanted}'.`)

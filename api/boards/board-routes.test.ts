@@ -171,7 +171,7 @@ t.test('nobody shows SQL by a link that their own key may not run', async (t) =>
   const { body: { id: added } } = await api.call('POST', '~/saved_queries', { name: 'added', query: 'SELECT 1' })
   const { body: { tiles } } = await api.call('GET', `~/boards/${id}`)
   await api.call('PATCH', `~/boards/${id}`, { tiles: [...tiles, { kind: 'saved_query', id: added }] })
-  t.equal((await byLink(key)).body.tiles.length, 2, 'what is put on the board later is not shown')
+  t.equal((await byLink(key)).body.tiles.length, 2, 'tiles added later are not shown')
   await api.call('PATCH', `~/saved_queries/${query}`, { query: 'SELECT * FROM events' })
   t.equal((await byLink(key)).body.tiles.length, 1, 'what was changed is not shown')
   t.equal((await byLink(key, `/answers/saved_query/${query}`)).status, 404)

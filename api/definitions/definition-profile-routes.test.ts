@@ -1,4 +1,4 @@
-/** What is known about a definition beyond its row, from real stores. */
+/** Statistics of a definition's events, from real stores. */
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
@@ -99,7 +99,7 @@ t.test('an event: its properties', async (t) => {
   t.same(body.properties, [{ name: 'plan', types: ['String', 'Numeric'], events: 3 }, { name: 'amount', types: ['Numeric'], events: 2 }])
 })
 
-t.test('says that ClickHouse is unavailable, and refuses what is no id', async (t) => {
+t.test('says that ClickHouse is unavailable, and refuses invalid ids', async (t) => {
   const api = await createTestApi(t)
   const property = await insert(api, 'property', 'plan')
   const event = await insert(api, 'event', 'paid')

@@ -1,4 +1,4 @@
-/** What is known about one definition beyond its row: its events. */
+/** Statistics of the events of one definition. */
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'

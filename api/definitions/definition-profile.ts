@@ -41,7 +41,7 @@ export const propertyProfileSchema = object({
   events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
 })
 
-/** What is known of an event beyond its definition. */
+/** Statistics of an event beyond its definition. */
 type EventProfile = Row<typeof eventProfileSchema>
 
 /** The same of a property. */

@@ -193,7 +193,7 @@ t.test('counts the events of each day, whatever their names', async (t) => {
   t.same((await other.call('GET', `~/event_definitions/volumes/?ids=${ids[0]}`)).body.results, [], 'nothing of another project')
 })
 
-t.test('refuses what is no list of ids, and says that ClickHouse is unavailable', async (t) => {
+t.test('refuses invalid lists of ids, and says that ClickHouse is unavailable', async (t) => {
   const api = await createTestApi(t)
   const [row] = await api.sql<{ id: string }[]>`INSERT INTO event_definitions (project_id, name) VALUES (${api.projectId}, 'paid') RETURNING id`
 

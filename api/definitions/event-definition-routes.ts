@@ -67,8 +67,8 @@ export async function eventDefinitionRoutes (
   }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, 'event', { projectId, id }) })
 }
 /**
- * A word in place of an id is a language that `posthog-cli schema pull` asks for: it shows what we say, and a UUID is
- * not what is missing.
+ * A word in place of an id is a language that `posthog-cli schema pull` requests. The CLI shows our message, which
+ * therefore must not ask for a UUID.
  *
  * @throws {HttpError} 404.
  */

@@ -39,7 +39,7 @@ export async function eventVolumeRoutes (
   })
 }
 
-/** @throws {HttpError} 400 for what is no list of ids. */
+/** @throws {HttpError} 400 for an invalid list of ids. */
 function readIds (text: string | undefined): string[] {
   const ids = readNameList('ids', text) ?? []
   if (ids.length <= MAX_IDS && ids.every((id) => UUID.test(id))) return ids

@@ -77,7 +77,7 @@ export async function eventListRoutes (
 
 export interface EventList {
   results: ListedEvent[]
-  /** Cursor of the next page; undefined: there is none. */
+  /** Cursor of the next page; undefined on the last one. */
   after: string | undefined
   /** Epoch milliseconds; null: the page is full, or the period was read to its end. */
   searchedFrom: number | null

@@ -106,7 +106,7 @@ t.test('an API process runs two imports at a time, and says why one did not begi
   t.same(await database.sql`SELECT 1 FROM personal_api_keys WHERE label = 'import run by the API'`, [], 'their keys are gone')
 })
 
-t.test('what is not of its form is refused by its name, and stores nothing', async (t) => {
+t.test('invalid fields are refused by name, and store nothing', async (t) => {
   const project = await api.inNewProject()
   const id = await start(project)
   const many = (count: number, item: object | string): unknown[] => Array.from({ length: count }, () => item)

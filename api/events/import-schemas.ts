@@ -69,7 +69,7 @@ export const runSchema = bodyOf({
   events_per_second: { type: 'integer', minimum: 0, maximum: 9_999_999, description: 'Rate limit, default 5,000; 0: unlimited.' }
 }, 'source')
 
-/** What is there to import. */
+/** Importable files. */
 export const importFilesSchema = object({
   folder: { type: ['string', 'null'], description: 'Import folder of the project on the server; null: the API runs no imports (`MILLRACE_IMPORT_FOLDER`).' },
   files: array(object({ name: string, is_folder: boolean, bytes: { type: ['integer', 'null'], description: 'Null for a folder.' } }), {

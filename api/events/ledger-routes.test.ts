@@ -9,7 +9,7 @@ import { createTestApi } from '../testing/create-test-api.ts'
 
 const MINUTE = Math.floor(Date.now() / 60_000) - 10
 
-t.test('lists the books of the project by minute, newest first, beside what is stored', async (t) => {
+t.test('lists the books of the project by minute, newest first, beside the stored rows', async (t) => {
   const { client } = await createTestClickHouse(t)
   const api = await createTestApi(t, { clickhouse: client })
   const entry = { source: 'a', accepted: 9, replayed: 1, duplicates: 3, deadLettered: 2 }

@@ -1,4 +1,4 @@
-/** What is known of a text besides receipts: events by name, warnings, and other projects that the key may see. */
+/** Matches of a text besides receipts: events by name, warnings, and other projects that the key can access. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'

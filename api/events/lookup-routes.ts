@@ -8,7 +8,7 @@ import { UUID } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { isoTime } from './receipts/stored-events.ts'
 
-/** What is known of a text beside receipts. The text is the name of an event, a distinct id, or a uuid. */
+/** Matches of a text besides receipts. The text is an event name, a distinct id, or a uuid. */
 export type Lookup = Value<typeof lookupSchema>
 
 /** How far back is looked, in days: who asks where an event is asks within days. */
@@ -36,7 +36,7 @@ const lookupSchema = object({
   elsewhere: array(object({ project_id: { type: 'integer' }, what: { type: 'string', enum: ['name', 'distinct id', 'uuid'] } }), { description: 'Matches in other projects that the key can access.' })
 }, { $id: 'Lookup' })
 
-/** What is known of a text besides receipts: stored events of this name, warnings, and other projects. */
+/** Matches of a text besides receipts: stored events of this name, warnings, and other projects. */
 export async function lookupRoutes (
   app: FastifyInstance, { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }
 ): Promise<void> {

@@ -54,7 +54,7 @@ type Options = Value<typeof runSchema>
 
 /** Imports that this process runs: one of a project at a time, because they share its folder. */
 export interface ImportRunner {
-  /** The folder of a project, and what is in it. @throws {HttpError} 409 when it cannot be read. */
+  /** The folder of a project and its files. @throws {HttpError} 409 when it cannot be read. */
   list: (projectId: number) => Promise<Value<typeof importFilesSchema>>
   /**
    * Starts an import as the caller, or resumes it.

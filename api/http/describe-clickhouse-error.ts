@@ -13,7 +13,7 @@ const CLIENT_TIMEOUT = 'Timeout error.'
  * took too long from a ClickHouse that does not answer. Any other comes back as it is, and becomes a 500: a bug or a
  * fault of the installation.
  *
- * @param what  What is wanted of it, when that is worth telling: `which has the events of the person`.
+ * @param what  Role of ClickHouse in the request, if worth mentioning: `which has the events of the person`.
  */
 export function describeClickHouseError (error: unknown, what = ''): unknown {
   const { action } = classifyClickHouseError(error)

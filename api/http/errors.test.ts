@@ -108,7 +108,7 @@ async function answerTo (query: Promise<unknown>, what?: string): Promise<unknow
   return describeClickHouseError(error, what)
 }
 
-t.test('a query that meets its limit of time is told from a ClickHouse that is away', async (t) => {
+t.test('a query that exceeds its time limit is distinguished from an unavailable ClickHouse', async (t) => {
   const slow = queryRows(client, 'SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number)) SETTINGS max_execution_time = 1', {})
 
   t.match(await answerTo(slow), {

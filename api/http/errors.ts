@@ -201,7 +201,7 @@ export function notFound (): HttpError {
   return new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
 }
 
-/** What was looked for. @throws {HttpError} 404 when there is none. */
+/** Returns the found object. @throws {HttpError} 404 if it is missing. */
 export function orNotFound<T> (found: T | null | undefined): T {
   if (found === undefined || found === null) throw notFound()
   return found

@@ -47,7 +47,7 @@ t.test('carries the place of the last item beside the offset, and not backwards'
   t.match(page, { next: 'http://example.com/things?after=here&offset=200&limit=100', previous: 'http://example.com/things?offset=0&limit=100' })
 })
 
-t.test('takes the address the client used, behind proxies too, and only what is one', async (t) => {
+t.test('uses the address the client used, behind proxies too, if it is valid', async (t) => {
   const next = async (headers: Record<string, string>, base?: string): Promise<string> =>
     (await ask({ url: '/things', headers, ...(base === undefined ? {} : { base }) })).next
 

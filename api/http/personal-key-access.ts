@@ -60,7 +60,7 @@ export interface AuthenticateOptions {
  * | another scheme than Bearer, or an empty key | 401 `authentication_failed` |
  * | unknown, revoked or expired key | 401 `invalid_personal_api_key`, the detail says which |
  * | the key lacks the route's scope | 403 `permission_denied` |
- * | the project does not exist, or the key is not for it | 404 `not_found`: existence is not told |
+ * | the project does not exist, or the key is not for it | 404 `not_found`: existence is not disclosed |
  * | the key is not known, and Postgres does not answer | 503 `fetch_team_fail` |
  */
 export const authenticatePersonalKey = fastifyPlugin(async (app: FastifyInstance, options: AuthenticateOptions) => {

@@ -93,7 +93,7 @@ async function ask ({ method, isManagement }: Operation, url: string): Promise<T
 
 const operations = readOperations(api.app).filter(({ template }) => !['/capture', '/batch'].includes(template))
 
-t.test('every parameter of every route refuses what is not of its type, by its name', async (t) => {
+t.test('every parameter of every route refuses values of another type, by its name', async (t) => {
   let asked = 0
   const faults: string[] = []
   for (const operation of operations) {
@@ -121,7 +121,7 @@ t.test('every parameter of every route refuses what is not of its type, by its n
 t.test('no text in a path or query brings a route down', async (t) => {
   let asked = 0
   const faults: string[] = []
-  // What is fine there is answered by a stream without an end, which the tests of the live feed read.
+  // Valid requests get an endless stream, which the tests of the live feed read.
   for (const operation of operations.filter(({ template }) => !template.endsWith('/events/live'))) {
     for (const parameter of operation.parameters) {
       const values = [...HOSTILE.text, ...BROKEN, 'a'.repeat(401), 'a'.repeat(5000)]

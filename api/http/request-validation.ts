@@ -55,7 +55,7 @@ function findForbiddenName (body: string): string[] | undefined {
   try {
     todo.push({ value: JSON.parse(body), name: '' })
   } catch {
-    // What is no JSON has no names.
+    // Invalid JSON has no names.
     return undefined
   }
   for (let parent = todo.pop(); parent !== undefined; parent = todo.pop()) {

@@ -15,8 +15,8 @@ export interface DeletePersonRequest {
 /**
  * Deletes a person, and its events if asked.
  *
- * Once this returns, the deletion is recorded and cannot be undone: what is not deleted within `deps.waitMs`, or while
- * ClickHouse is unavailable, a pipeline process deletes later.
+ * Once this returns, the deletion is recorded and cannot be undone: a pipeline process later deletes the rows that
+ * remain after `deps.waitMs`, or while ClickHouse is unavailable.
  *
  * @returns null when there is no such person.
  * @throws when Postgres is unavailable, or ClickHouse while it is needed to resolve an id from before a merge.

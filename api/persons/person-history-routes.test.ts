@@ -94,7 +94,7 @@ t.test('the history has the ids with their times', async (t) => {
   t.match(await get('/7/history'), { status: 400, body: { attr: 'id' } })
 })
 
-t.test('without ClickHouse persons are found by their ids, and the rest is told', async (t) => {
+t.test('without ClickHouse persons are found by their ids, and the answer says so', async (t) => {
   const { get, insert } = await startApi(t, false)
   const uuid = await insert(['ann'], { email: 'ann' })
 

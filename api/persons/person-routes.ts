@@ -121,7 +121,7 @@ async function listPersonPage (
   return { ...page, results: page.results.map(toListedPerson) }
 }
 
-/** Reads one person by its current uuid; null when there is none. */
+/** Reads one person by its current uuid; null if it does not exist. */
 async function readListedPerson (sql: Sql, projectId: number, uuid: string): Promise<ListedPerson | null> {
   const [found] = await sql<PersonRow[]>`
     SELECT ${personColumns(sql)} FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`

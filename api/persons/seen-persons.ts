@@ -1,4 +1,4 @@
-/** Persons by their last event, also those of whom nothing but events is known. */
+/** Persons by their last event, including those known from events only. */
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'

@@ -109,7 +109,7 @@ t.test('only an administrator sees and makes users and keys of others', async (t
   t.match((await callAs(bo.key, 'GET', '/api/personal_api_keys/')).body, { count: 1, results: [{ id: bo.id, is_current: true }] })
   t.match(await callAs(bo.key, 'POST', '/api/personal_api_keys/', { label: 'n', scopes: ['user:read'], user_id: ann.id }), { status: 400, body: { attr: 'user_id' } })
   const [foreign] = (await api.call('GET', '/api/personal_api_keys/')).body.results.filter((key: any) => key.user.id === ann.id)
-  t.match(await callAs(bo.key, 'DELETE', `/api/personal_api_keys/${foreign.id}/`), { status: 404 }, 'existence is not told')
+  t.match(await callAs(bo.key, 'DELETE', `/api/personal_api_keys/${foreign.id}/`), { status: 404 }, 'existence is not disclosed')
   t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'for bo', scopes: ['user:read'], user_id: boId }), { status: 201, body: { user: { id: boId } } })
   t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['user:read'], user_id: 9999 }), { status: 400, body: { attr: 'user_id' } })
   t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['users:read'] }), { status: 400, body: { attr: 'scopes' } })

@@ -9,7 +9,7 @@ import { createTestApi } from '../testing/create-test-api.ts'
 /** Noon of yesterday: warnings are kept for 90 days. */
 const NOW = dayOf(Date.now()) - 43_200_000
 
-/** The day so many days before, `YYYY-MM-DD`. */
+/** Today minus a number of days, `YYYY-MM-DD`. */
 function day (before: number): string {
   return new Date(NOW - before * 86_400_000).toISOString().slice(0, 10)
 }

@@ -15,7 +15,7 @@ export const userSummarySchema = nullableObject({
   is_email_verified: { type: 'boolean' }
 }, 'Who created it; null when that is not a user or the user is gone.')
 
-/** By whom and when something was made, and when it was changed last. */
+/** Author, creation time and time of the last change of an object. */
 export const originSchemas = { created_by: userSummarySchema, created_at: time, updated_at: time } as const
 
 /** A `UserSummary` of the table `users AS u`, as a column of a query. */

@@ -37,7 +37,7 @@ export async function answerQuery ({ clickhouse, asked, maxRows, stream, signal 
     // An answer that was broken off here looks like one that broke.
     signal.throwIfAborted()
     if ('detail' in end) return writeFailure(stream, end)
-    // Whichever of the two was told later.
+    // The more recent of the two.
     const read = end.read_rows > last.read_rows ? {} : last
     await send(`${JSON.stringify({ end: { ...end, ...read, ms: performance.now() - startedAt } })}\n`)
   } catch (error) {

@@ -43,7 +43,7 @@ const MAX_ERROR_BYTES = 65_536
 /**
  * Sends a query on a connection of its own, so that closing it ends this query and nothing else.
  *
- * @returns the answer, whose body is the result as it comes; what fails after its beginning is told at its end
+ * @returns the answer, whose body is the result as it comes; later errors are at its end
  *   (`findException`).
  * @throws {QueryFailedError} when ClickHouse refuses the query, or does not answer.
  */
@@ -101,19 +101,19 @@ function createProgressReader (onProgress: (progress: Progress) => void): (bytes
     isRead = end !== -1
     // The last line may not have come whole.
     const lines = head.slice(0, isRead ? end : head.lastIndexOf('\n') + 1)
-    const told = [...lines.matchAll(PROGRESS_HEADER)].at(-1)?.[1]
+    const latest = [...lines.matchAll(PROGRESS_HEADER)].at(-1)?.[1]
     head = isRead ? '' : head.slice(lines.length)
-    if (told !== undefined) onProgress(readProgress(told))
+    if (latest !== undefined) onProgress(readProgress(latest))
   }
 }
 
 /** @param text  The JSON of `X-ClickHouse-Progress` or `-Summary`, whose numbers are strings. */
 export function readProgress (text: string): Progress {
   try {
-    const told = JSON.parse(text) as Record<string, string>
+    const latest = JSON.parse(text) as Record<string, string>
     return {
-      read_rows: Number(told['read_rows'] ?? 0), read_bytes: Number(told['read_bytes'] ?? 0),
-      total_rows: Number(told['total_rows_to_read'] ?? 0)
+      read_rows: Number(latest['read_rows'] ?? 0), read_bytes: Number(latest['read_bytes'] ?? 0),
+      total_rows: Number(latest['total_rows_to_read'] ?? 0)
     }
   } catch {
     // Another server's form: the query goes on without it.

@@ -10,7 +10,7 @@ export interface QueryFailure {
   detail: string
   /** What to do; empty when the detail says it. */
   advice: string
-  /** Where in the query, in bytes of UTF-8 from 1; one past its end for what is missing there. Null: it is not told. */
+  /** Position in the query, in bytes of UTF-8 from 1; one past its end if something is missing there. Null: unknown. */
   position: number | null
 }
 
@@ -89,8 +89,8 @@ const EXCEPTION = /(?:^|[\r\n])__exception__\r?\n[\s\S]*?(?=Code: \d+)|(?:^|\n)(
 /**
  * What ended a result that had begun: servers write it behind the rows, marked since 25.11.
  *
- * @param rest  The end of a result from its first line that is none of its format.
- * @returns null when there is none.
+ * @param rest  The end of a result, from the first line that is not in its format.
+ * @returns null without an error.
  */
 export function findException (rest: string): QueryFailure | null {
   const mark = EXCEPTION.exec(rest)

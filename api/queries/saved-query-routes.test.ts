@@ -43,7 +43,7 @@ t.test('who follows next misses no saved query while others are deleted', async 
   t.match(await call('GET', '~/saved_queries?after=W10'), { status: 400, body: { attr: 'after' } })
 })
 
-t.test('a name is unique in its project, and what is wrong is named', async (t) => {
+t.test('a name is unique in its project, and errors name the field', async (t) => {
   const one = await api.inNewProject()
   const other = await api.inNewProject()
   const { body: { id } } = await one.call('POST', '~/saved_queries', { name: 'a', query: 'SELECT 1' })

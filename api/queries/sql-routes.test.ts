@@ -1,4 +1,4 @@
-/** SQL: what reaches ClickHouse, what comes back, what is refused, and how Cancel ends a query. */
+/** SQL: requests to ClickHouse, results, refused queries, and cancellation. */
 import http from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -88,7 +88,7 @@ t.test('parameters, comments, a format and a semicolon of their own are taken', 
   t.ok((await run('DESCRIBE events')).rows.some(([name]) => name === 'distinct_id'))
 })
 
-t.test('a result is cut at so many rows, and at so many bytes, and says so', async (t) => {
+t.test('a result is cut at its row and byte limits, and says so', async (t) => {
   const { run } = await startApi(t)
 
   const rows = await run('SELECT number FROM numbers(1000000000)', { max_rows: 5 })
@@ -184,7 +184,7 @@ t.test('only a key for all projects runs SQL, with the scope', async (t) => {
   t.same(await status('phx_guessed'), [401, 401, 401])
 })
 
-t.test('what is not a query is refused with the name of its field', async (t) => {
+t.test('invalid queries are refused with the name of the field', async (t) => {
   const { post } = await startApi(t)
   const attrOf = async (body: unknown, path = ''): Promise<unknown> => {
     const response = await post(path, body)
@@ -233,7 +233,7 @@ t.test('the tables of analysts come with their columns, types and comments', asy
   t.ok(tables.every(({ name }) => !name.startsWith('.')))
 })
 
-t.test('without a login, without ClickHouse, and with something else in its place, the reason is told', async (t) => {
+t.test('without a login, without ClickHouse, and with something else in its place, the error names the reason', async (t) => {
   const proxy = http.createServer((_, response) => { response.writeHead(502).end('<h1>Bad gateway</h1>') }).listen(0, '127.0.0.1')
   await once(proxy, 'listening')
   t.teardown(() => proxy.close())

@@ -173,7 +173,7 @@ async function sendFile (
   const { format, contentType } = DOWNLOADS[kind]
   const answer = await askClickHouse(clickhouse, {
     ...asked, format,
-    // A file is whole or is none: what fails late must be told before it begins.
+    // A file must be complete: late errors have to surface before it begins.
     settings: { wait_end_of_query: '1' }
   }, { signal: query.signal, onProgress: () => {} })
   const limited = refuseBeyond(MAX_DOWNLOAD_BYTES)

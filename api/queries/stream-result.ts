@@ -15,7 +15,7 @@ export interface ResultEnd {
   bytes: number
   /** Which limit cut the result; null when it is whole. */
   cut: 'rows' | 'bytes' | null
-  /** What ClickHouse read, when it told so at the beginning of its answer. */
+  /** Rows ClickHouse read, as announced at the beginning of its answer. */
   read_rows: number
   read_bytes: number
 }
@@ -26,7 +26,7 @@ export type SendLine = (line: Uint8Array | string) => Promise<void>
 /** The format that it reads: names, types, then a row a line, each an array. */
 export const ROW_FORMAT = 'JSONCompactEachRowWithNamesAndTypes'
 
-/** Numbers that a double would round come as text: 64 bits, decimals, and what is no number at all. */
+/** Numbers that a double would round come as text: 64 bits, decimals, and NaN. */
 export const EXACT_VALUES = {
   output_format_json_quote_64bit_integers: '1',
   output_format_json_quote_decimals: '1',

@@ -19,13 +19,13 @@ export interface QuestionDeps {
   sql: Sql
   /** For the watermark. */
   clickhouse: ClickHouse
-  /** With the login of analysts; empty: there is none. */
+  /** With the analyst login; empty without one. */
   analystUrl: string
   queries: RunningQueries
   now: () => number
 }
 
-/** Whom and what a question is asked of. */
+/** Target of a question: ClickHouse, project and calendar. */
 export interface Asking extends Calendar, Pick<QuestionDeps, 'clickhouse'> {
   projectId: number
   /** Unix milliseconds. */
@@ -37,7 +37,7 @@ export interface Asking extends Calendar, Pick<QuestionDeps, 'clickhouse'> {
   signal: AbortSignal
 }
 
-/** What is said beside every answer, so that nothing is wrong in silence. */
+/** Facts beside every answer, such as its range and completeness. */
 type Facts = Omit<Value<typeof answerSchema>, 'answer'>
 
 /** By which days and weeks a project counts, now. @throws {HttpError} 503 without a login for analysts. */

@@ -26,7 +26,7 @@ const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 44)
 const random = createRandom(SEED)
 
 /**
- * Events of a project, some stored twice, and persons of whom every third was merged into another one; some of these
+ * Events of a project, some stored twice, and persons, every third of which was merged into another one; some of these
  * no longer are.
  */
 async function plant (projectId: number, changes: readonly string[]): Promise<PlainEvent[]> {

@@ -145,7 +145,7 @@ async function addVersion (
   return version + 1
 }
 
-/** The content of a version; undefined when there is none of this number. */
+/** The content of a version; undefined if it does not exist. */
 async function readVersion (
   tx: TransactionSql, kind: AnyKind, of: Pick<StoredDefinition, 'id' | 'version'>
 ): Promise<unknown> {

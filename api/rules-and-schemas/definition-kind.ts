@@ -15,7 +15,7 @@ export interface ShownVersion {
   created_at: Date
 }
 
-/** A definition as answers show it, with its newest version, beside what is its kind's own. */
+/** A definition in answers, with its newest version, without the fields of its kind. */
 export interface ShownDefinition extends ShownVersion {
   id: number
   team_id: number
@@ -59,8 +59,8 @@ export interface DefinitionKind<Definition, Version, Content> {
   /**
    * The content that a request makes.
    *
-   * @param newest  Of the newest version, which says what the request leaves out; undefined: there is none.
-   * @returns undefined when the request says nothing of it.
+   * @param newest  Content of the newest version, if any, which supplies fields that the request omits.
+   * @returns undefined if the request does not change the content.
    */
   readContent: (fields: DefinitionFields, newest?: Content) => Content | undefined
   /** @throws {HttpError} 400 naming the place of what cannot be enforced, levels joined by `__`. */

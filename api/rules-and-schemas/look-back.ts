@@ -8,7 +8,7 @@ import {
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
 
-/** Groups that are told apart: names of events, properties and SDKs are anybody's choice. */
+/** Maximum groups: senders freely choose names of events, properties and SDKs. */
 const MAX_GROUPS = 200
 
 /** Other work of the process goes on after so long, in milliseconds. */

@@ -39,7 +39,7 @@ t.test('one who asks again soon waits for the second to pass, and costs one read
   t.ok(waited[1]! > 500 && waited[1]! <= 1000)
 })
 
-t.test('a failure is told, and the next one tries again', async (t) => {
+t.test('a failure is reported, and the next poll tries again', async (t) => {
   const { poll } = createReadings()
   let isBroken = true
   const status = createStatusPoll({

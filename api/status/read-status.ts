@@ -80,7 +80,7 @@ export function parseMetrics (text: string) {
   const samples = text.split('\n').map(parseLine).filter((sample) => sample !== null)
   const names = new Set(samples.map(({ name }) => name))
   return {
-    /** Sum over all samples of the name whose labels match; 0 when there is none. */
+    /** Sum over all samples of the name whose labels match; 0 without samples. */
     sum: (name: string, labels: Record<string, string> = {}): number => samples
       .filter((sample) => sample.name === name)
       .filter((sample) => Object.entries(labels).every(([key, value]) => sample.labels[key] === value))

@@ -77,7 +77,7 @@ t.test('a file that did not change is shared, and stays when the earlier backup 
   t.equal(await linkFromBase(base, later, { name: data.path, bytes: data.bytes + 1 }), undefined)
 })
 
-t.test('what is damaged or missing in the earlier backup is copied again', async (t) => {
+t.test('files damaged or missing in the earlier backup are copied again', async (t) => {
   const root = t.testdir({ later: {} })
   const { base, data } = await makeBase(root)
   await writeFile(path.join(base.folder, data.path), 'cut off')

@@ -75,7 +75,7 @@ t.test('a backup has what users made in the databases, or names it', async (t) =
   await stack.send('first', 'second')
   await waitFor(async () => (await stack.ask('SELECT * FROM marts.names')).length === 2)
   const before = await answer(stack.clickhouse)
-  t.match(before['SELECT * FROM marts.a ORDER BY n'], [{ label: 'one', two: 2 }, {}], 'the test asks what is there')
+  t.match(before['SELECT * FROM marts.a ORDER BY n'], [{ label: 'one', two: 2 }, {}], 'the rows exist before the backup')
 
   const made = await cli(dataDir, ['backups', 'run', '--json'], scheduled)
   t.equal(made.code, 0, made.err)

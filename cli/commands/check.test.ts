@@ -38,7 +38,7 @@ t.test('the cluster that is asked for has to be there', async (t) => {
   t.match(out, /^wrong +nodes +no cluster nowhere in remote_servers of this node/m)
 })
 
-t.test('where no stack is and no address is set, the default that is asked is told', async (t) => {
+t.test('without a stack and an address, the output names the default address', async (t) => {
   const { err } = await runCaptured(['--timeout', '1s', 'check', 'nats'], { MILLRACE_DATA_DIR: t.testdir() })
   t.match(err, /^NATS_URL is not set, and no stack was started on .*: asking nats:\/\/127\.0\.0\.1:4222$/m)
 })

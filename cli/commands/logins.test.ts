@@ -7,7 +7,7 @@ import { createPostgresLogins, LOGIN_VARIABLES, readPasswords, renderClickHouseL
 const AWKWARD = "a'quote\\and:more"
 const passwords = Object.fromEntries(LOGIN_VARIABLES.map((name) => [name, `${name}-${AWKWARD}`]))
 
-t.test('without every password no login is changed, and the message names what is missing', async (t) => {
+t.test('without every password no login is changed, and the message names the missing ones', async (t) => {
   const { POSTGRES_API_PASSWORD: _, ...others } = passwords
   t.throws(() => readPasswords(others), { code: 'MILLRACE_PASSWORDS_MISSING', message: /set POSTGRES_API_PASSWORD$/ })
   t.same(readPasswords(passwords), passwords)

@@ -63,7 +63,7 @@ t.test('goes on in the file that was copied when the log was emptied', async (t)
   t.match(await show('--lines', '2'), { out: / third\n\tits detail\n$/ }, 'in order of time')
 })
 
-t.test('says what is wrong: no such process, no logs', async (t) => {
+t.test('explains errors: no such process, no logs', async (t) => {
   const { MILLRACE_DATA_DIR } = await makeLogs(t)
 
   t.match(await runCaptured(['logs', 'kafka'], { MILLRACE_DATA_DIR }), { code: 2, err: /Give one of ingest, pipeline/ })

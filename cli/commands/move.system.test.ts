@@ -67,7 +67,7 @@ t.test('everything that is stored is copied once, repeated as often as one likes
   await store(from, 500)
   const again = await move()
   t.equal(again.code, 0, again.err + again.out)
-  t.match(again.out, /3500 events; this run copied 500\./, 'what is new, and nothing else')
+  t.match(again.out, /3500 events; this run copied 500\./, 'only the new events')
   t.equal(await count(to), 3500)
 
   await store(from, 10, { inserted_at: toTime(Date.now()) })

@@ -23,7 +23,7 @@ t.test('sends a body of the command line or of a file, and writes the answer', a
   t.same(await run('request', 'DELETE', `${RULES}${id}/`), { code: 0, out: '', err: '' })
 })
 
-t.test('says what is wrong, and where', async (t) => {
+t.test('names the error and its place', async (t) => {
   t.match(await run('request', 'POST', RULES, '--data', JSON.stringify({ ...RULE, actions: [{ type: 'burn' }] })), { code: 1, out: '', err: /actions/ })
   t.match(await run('request', 'POST', RULES, '--data', '{'), { code: 2, err: /--data is not valid JSON/ })
   t.match(await run('request', 'GET', RULES, '--data', '{}'), { code: 2, err: /GET has no body/ })

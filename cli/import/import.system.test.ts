@@ -148,7 +148,7 @@ t.test('an importer that is killed goes on, and nothing is stored twice', async 
     })
     const ended = once(child, 'exit')
     const before = await total()
-    // Some of it is stored by now, and some under way.
+    // Some events are stored at this point, and some are in transit.
     await waitFor(async () => await total() > before, { timeoutMs: 120_000 })
     await sleep(patienceMs)
     child.kill('SIGKILL')
@@ -276,12 +276,12 @@ t.test('a file without the columns of an event is named, and the others are impo
     const columnData = columns.map((column) => ({ name: column, data: ids.map((row) => row[column]) }))
     await writeFile(path.join(posthog, `${name}.parquet`), Buffer.from(parquetWriteBuffer({ columnData })))
   }
-  const told = await run('posthog', posthog, '--dry-run')
-  t.match(told, { code: 1, out: /events +0\nduplicates +0\nrejected +0\n/ })
-  t.match(told.err, /a\.parquet was not read completely: no column properties; [^]*b\.parquet was not read completely: no column timestamp; /)
+  const result = await run('posthog', posthog, '--dry-run')
+  t.match(result, { code: 1, out: /events +0\nduplicates +0\nrejected +0\n/ })
+  t.match(result.err, /a\.parquet was not read completely: no column properties; [^]*b\.parquet was not read completely: no column timestamp; /)
 })
 
-t.test('what cannot be stored as it is, or has no room, is told, and the rest is stored once', async (t) => {
+t.test('events that are altered or too large are reported, and the rest is stored once', async (t) => {
   const { folder, run, counts, stack } = await startImport(t)
   const row = (event: string, more: object = {}): object => ({ event, timestamp: START, distinct_id: 'ann', ...more })
   const texts = [row('nul', { distinct_id: 'a\0b' }), row('half', { note: '\ud800' }), row('large', { note: 'x'.repeat(19_995_000) }), row('last')]
@@ -289,10 +289,10 @@ t.test('what cannot be stored as it is, or has no room, is told, and the rest is
   await writeFile(path.join(folder, 'b.csv'), 'event;timestamp;distinct_id\n')
   await writeFile(path.join(folder, 'README.md'), '# Export\n')
   await symlink('.', path.join(folder, 'self'))
-  const told = await run('files', folder)
-  t.match(told, { code: 5, out: /rows +5\nevents +4\nduplicates +0\nrejected +1\naltered +3\n[^]*complete +yes/ }, told.err)
-  t.match(told.err, /README\.md: left out; [^]*b\.csv: has no rows/)
-  t.equal(told.err.split('Mapping: ').length, 2)
+  const result = await run('files', folder)
+  t.match(result, { code: 5, out: /rows +5\nevents +4\nduplicates +0\nrejected +1\naltered +3\n[^]*complete +yes/ }, result.err)
+  t.match(result.err, /README\.md: left out; [^]*b\.csv: has no rows/)
+  t.equal(result.err.split('Mapping: ').length, 2)
   t.same(await counts(), { half: 1, last: 1, nul: 1, number: 1 })
   const [rejected] = (await readFile(path.join(path.dirname(folder), 'state/rejected.ndjson'), 'utf8')).split('\n')
   t.match(JSON.parse(rejected ?? ''), { file: 'a.jsonl', row: 3, error: /^properties have more than 19990000 bytes/ })
@@ -304,7 +304,7 @@ t.test('what cannot be stored as it is, or has no room, is told, and the rest is
     { code: 1, err: /there is no project 99999/ })
 })
 
-t.test('the folder of the state is of one import at a time, and a full disk there is told as such', async (t) => {
+t.test('one import at a time uses a state folder, and a full disk there is reported as such', async (t) => {
   const { folder, run, counts } = await startImport(t)
   const state = path.join(path.dirname(folder), 'state')
   await writeFile(path.join(folder, 'a.jsonl'), `${lines([nested(posthogRow(0))])}none\n`)
@@ -368,7 +368,7 @@ t.test('what the store lacks is sent again: files of another content under one n
   t.same(await counts(), { paid: 40, seen: 20, 'Ünïcode ✓': 40 })
 })
 
-t.test('what is missing is found and named however many events differ', async () => {
+t.test('missing events are found and named however many events differ', async () => {
   const event = (i: number): ImportedEvent =>
     ({ uuid: `u${i}`, event: `e${i % 3}`, distinct_id: 'ann', timestamp: START, properties: {}, json: '{}' })
   const events = Array.from({ length: 30 }, (_, i) => event(i))
@@ -468,7 +468,7 @@ t.test('an event that is stored, and not as the files have it, is a difference o
   t.match(await proofOf(), { exitCode: 1, broken: [{ file: 'b.jsonl' }], proof: { isComplete: false } })
 })
 
-t.test('without an export of persons the events change them when told so, also after they were imported', async (t) => {
+t.test('without an export of persons, --persons events applies person changes, even after the import', async (t) => {
   const { folder, run, counts, stack } = await startImport(t)
   await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(1))]))
   t.match(await run('posthog', folder), { code: 0, out: /sent now +1\n/ })

@@ -35,7 +35,7 @@ export async function readEvents (
   for await (const rows of readRows(file)) {
     if (file.part !== part) memory.beginFile(`${file.name}/${part = file.part}`)
     for (const read of rows) {
-      let told = read
+      let reported = read
       let events: readonly ImportedEvent[] = []
       if ('row' in read) {
         map ??= await mapperOf(async () => await sampleColumns(file))
@@ -43,10 +43,10 @@ export async function readEvents (
           events = map(read.row, memory)
         } catch (error) {
           if (!(error instanceof RejectedRowError)) throw error
-          told = { position: read.position, error: error.message, text: stringifyJson(read.row) }
+          reported = { position: read.position, error: error.message, text: stringifyJson(read.row) }
         }
       }
-      onRow(told)
+      onRow(reported)
       for (const event of events) {
         const room = onEvent(event, read.position)
         if (room !== undefined) await room

@@ -1,4 +1,4 @@
-/** Which files of an export are read, and what is said of those, and of rows, that cannot be. */
+/** The files of an export that are read, and the errors of unreadable files and rows. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
@@ -42,7 +42,7 @@ t.test('each real file of a folder is listed once, whatever links lead to it', a
   t.equal(skipped.at(-1), '2024_manifest.json', 'as a pattern of the shell names it')
 })
 
-t.test('two files of one name in different folders are refused, and told apart below a common one', async (t) => {
+t.test('two files of one name in different folders are refused, and accepted below a common folder', async (t) => {
   const folder = t.testdir({ 2023: { 'jan.csv': 'a' }, 2024: { 'jan.csv': 'b' } })
   await t.rejects(listFiles([path.join(folder, '2023'), path.join(folder, '2024')]), {
     message: 'two files are named jan.csv: pass the folder that contains both'
@@ -50,7 +50,7 @@ t.test('two files of one name in different folders are refused, and told apart b
   t.match(await listFiles([folder]), [{ name: '2023/jan.csv' }, { name: '2024/jan.csv' }])
 })
 
-t.test('what is no regular file is refused by name, or left out of its folder', async (t) => {
+t.test('a file that is not regular is refused by name, or left out of its folder', async (t) => {
   const folder = t.testdir({ 'a.csv': 'x' })
   const pipe = path.join(folder, 'b.csv')
   execFileSync('mkfifo', [pipe])
@@ -61,7 +61,7 @@ t.test('what is no regular file is refused by name, or left out of its folder', 
   await t.rejects(listFiles([path.join(folder, 'empty')]), { message: /^no files in / })
 })
 
-t.test('a file that is none of its kind is an error', async (t) => {
+t.test('a file with other content than its name says is an error', async (t) => {
   for (const [name, content, error] of [
     ['a.csv.gz', 'not gz', 'the content is not gz'], ['a.json.zst', '{}', 'the content is not zst'],
     ['a.json', '\n[\n{"event": "a"}]', 'the file is a JSON array'], ['a.png', '\x89PNG\n', 'the file is not JSON Lines, CSV, Parquet or zip'],
@@ -72,7 +72,7 @@ t.test('a file that is none of its kind is an error', async (t) => {
   t.same(await read(t, 'a.csv', 'a,b\n'), [])
 })
 
-t.test('JSON Lines: a line that is too long or not UTF-8 is told in its place, and the rest goes on', async (t) => {
+t.test('JSON Lines: a line that is too long or not UTF-8 is reported in its place, and the rest continues', async (t) => {
   const long = `{"a": "${'x'.repeat(20_000_000)}"}`
   const latin1 = Buffer.from('{"a": "caf\xe9"}', 'latin1')
   const rows = await read(t, 'a.json', Buffer.concat([Buffer.from(`\ufeff{"a": "Ü✓"}\n${long}\n\n`), latin1, Buffer.from('\n{"a": "\ufffd"}')]))
@@ -109,7 +109,7 @@ t.test('CSV: the delimiter is that of the header', async (t) => {
   ] as const) t.same(await read(t, name, content), [{ position: 1, row: { a: '1', 'b,c,d': '2,5' } }], name)
 })
 
-t.test('Parquet: a text that is not UTF-8, or not JSON where the column says so, is told in its row', async (t) => {
+t.test('Parquet: a text that is not UTF-8, or not JSON where the column says so, is reported in its row', async (t) => {
   const bytes = (text: string): Uint8Array => Buffer.from(text, 'latin1')
   const rows = await read(t, 'a.parquet', Buffer.from(parquetWriteBuffer({
     columnData: [
@@ -137,7 +137,7 @@ t.test('a file of no bytes has no rows, however it would be compressed; none is 
   t.same(await read(t, 'header.csv', 'event,time\n'), [])
 })
 
-t.test('a zip is read like a folder: what is hidden is left out, and what is broken is named, each', async (t) => {
+t.test('a zip is read like a folder: hidden files are left out, and each broken one is named', async (t) => {
   const line = (a: number): Buffer => zlib.gzipSync(`{"a": ${a}}\n`)
   const file = path.join(t.testdir({}), 'export.zip')
   await writeFile(file, writeZip({

@@ -72,7 +72,7 @@ t.test('a request that is too large for a limit on the way is sent in halves, in
   t.same(marks, [1000])
 })
 
-t.test('events that change no person go beside a request that does, and what is acknowledged has no gap', async (t) => {
+t.test('events that change no person go beside a request that does, and acknowledged events have no gap', async (t) => {
   const accepted: string[] = []
   const answerLast: (() => void)[] = []
   const server = createServer((request, response) => {

@@ -9,7 +9,7 @@ GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, ALTER, 
 GRANT CLUSTER, REMOTE ON *.* TO millrace_owner;
 GRANT SELECT ON system.* TO millrace_owner;
 
--- The pipeline inserts, looks up what is stored, and deletes by retention and on request. It cannot make tables.
+-- The pipeline inserts, looks up stored events, and deletes by retention and on request. It cannot create tables.
 CREATE USER IF NOT EXISTS millrace_pipeline IDENTIFIED WITH sha256_password BY '<pipeline password>';
 GRANT SELECT, INSERT, ALTER DELETE, ALTER UPDATE ON millrace.* TO millrace_pipeline;
 GRANT SELECT, INSERT ON millrace_all.* TO millrace_pipeline;

@@ -115,6 +115,6 @@ export function readEnvironment (
   const own = Object.fromEntries(env.map(({ name, value = '' }) => [name, value]))
   const names = [...sources, own].flatMap((each) => Object.keys(each))
   const twice = names.filter((name, index) => names.indexOf(name) !== index)
-  if (twice.length > 0) throw new Error(`told twice: ${twice.join(', ')}`)
+  if (twice.length > 0) throw new Error(`variables given twice: ${twice.join(', ')}`)
   return Object.assign({}, ...sources, own) as Record<string, string>
 }

@@ -34,7 +34,7 @@ export function nameBackup (startedAt: number): string {
 /**
  * The backups in a folder, the oldest first; other names are passed over. Empty when there is no such folder.
  *
- * Those from the future come before all others: a clock was wrong, then or now, and what is made now is newer.
+ * Backups from the future count as the oldest: a clock was wrong, then or now, and a new backup is newer.
  *
  * @param now  Epoch milliseconds.
  */

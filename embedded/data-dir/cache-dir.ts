@@ -7,7 +7,7 @@ export interface FindCacheDirOptions {
   env: NodeJS.ProcessEnv
   /** Used when there is no writable cache folder; a service user often has no home. */
   dataDir: string
-  /** The folder must be readable by another user, to whom root hands over. */
+  /** The folder must be readable by the other user that root switches to. */
   shared?: boolean
 }
 

@@ -141,7 +141,7 @@ export async function refuseUnfinishedRestore (dataDir: string): Promise<void> {
     'again, which starts over. For a new installation, with new keys, empty the data directory')
 }
 
-/** What is free for this user on the disk of a folder. */
+/** Free space for this user on the disk of a folder. */
 export async function readRoom (folder: string): Promise<Room> {
   const { bavail, bsize, files, ffree } = await statfs(folder)
   return { bytes: bavail * bsize, files: files === 0 ? Infinity : ffree }

@@ -12,7 +12,7 @@ const HOLD = `
   setInterval(() => {}, 1000)
 `
 
-/** Locks each of the folders when it is told to, says how that went, and holds them until it is killed. */
+/** Locks folders on command, reports the outcome, and holds them until it is killed. */
 const LOCK_ALL = `
   import { lockDataDir } from ${JSON.stringify(path.join(import.meta.dirname, 'data-dir-lock.ts'))}
   console.log('ready')
@@ -87,7 +87,7 @@ async function setWrittenAt (dataDir: string, writtenAt: number): Promise<void> 
   await writeFile(file, JSON.stringify({ ...lock, writtenAt }))
 }
 
-t.test('takes over a lock whose process number belongs to another process by now, and a torn one', async (t) => {
+t.test('takes over a lock whose process id was reused, and a torn one', async (t) => {
   const dataDir = t.testdir()
 
   await writeFile(path.join(dataDir, 'lock'), JSON.stringify({ pid: process.pid, identity: 'of an earlier boot' }))

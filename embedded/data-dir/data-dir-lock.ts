@@ -38,7 +38,7 @@ export interface DataDirLock {
  */
 const HELD = 'lock.held'
 
-/** A lock file that was renamed this long after it was written is none that this program made, in milliseconds. */
+/** A lock file renamed this long after it was written is a copy, not made by this program, ms. */
 const COPY_AFTER_MS = 10_000
 
 /** How long a start waits for others that check the lock at the same moment. */

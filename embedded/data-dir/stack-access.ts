@@ -89,7 +89,7 @@ export async function readAddresses (dataDir: string): Promise<StackAddresses> {
   return JSON.parse(await readFile(addressesFile(dataDir), 'utf8')) as StackAddresses
 }
 
-/** What is known of a stack, for a command. */
+/** State of a stack, for a command. */
 export type StackState =
   /** None was ever started on the data directory. */
   | { kind: 'none' }
@@ -130,7 +130,7 @@ export async function readStackState (dataDir: string): Promise<StackState> {
  * Finds the running stack of a data directory, for a command.
  *
  * A stack that is stopped is an error: at the default addresses another one may answer, and a command would show, or
- * change, what is not meant.
+ * change, the wrong one.
  *
  * @returns undefined when no stack was ever started on the data directory.
  * @throws {MillraceError} `MILLRACE_STACK_NOT_RUNNING`, or `MILLRACE_DATA_DIR_UNUSABLE` when this user may not read it.

@@ -76,7 +76,7 @@ async function findNewest (candidates: readonly string[]): Promise<string | unde
 async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promise<string> {
   const version = await readVersion(chosen)
   if (survivesPowerCut(version ?? '')) return chosen
-  if (version === undefined) throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is no nats-server that runs here`)
+  if (version === undefined) throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is not a nats-server that can run here`)
   if (compareVersions(version, OLDEST_TO_ACCEPT) < 0) {
     throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}: ${OLDEST_NATS_SERVER} or newer is needed, ` +
       `and MILLRACE_OLD_NATS_SERVER=accept takes ${OLDEST_TO_ACCEPT} or newer`)
@@ -90,7 +90,7 @@ async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promi
     `Use ${OLDEST_NATS_SERVER} or newer, or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts`)
 }
 
-/** `2.15.1`, or undefined when the file is no nats-server that runs here. */
+/** `2.15.1`, or undefined when the file is not a nats-server that can run here. */
 async function readVersion (binary: string): Promise<string | undefined> {
   try {
     await access(binary, constants.X_OK)

@@ -104,7 +104,7 @@ t.test('takes the newest binary of PATH and cache that survives a power cut', as
   t.equal(await findNatsServer({ env, dataDir: dir }), cached)
 })
 
-t.test('uses the chosen binary or says what is wrong with it', async (t) => {
+t.test('uses the chosen binary, or explains why it cannot', async (t) => {
   const dir = t.testdir({ good: printVersion('2.15.1'), old: printVersion('2.10.27'), older: printVersion('2.9.10'), forgetful: printVersion('2.10.21') })
   for (const name of ['good', 'old', 'older', 'forgetful']) chmodSync(path.join(dir, name), 0o755)
   const options = { env: { PATH: '/bin', XDG_CACHE_HOME: dir }, dataDir: dir }
@@ -115,7 +115,7 @@ t.test('uses the chosen binary or says what is wrong with it', async (t) => {
   t.equal(await findNatsServer({ ...old, old: 'accept' }), path.join(dir, 'old'))
   await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'older'), old: 'accept' }), /is version 2\.9\.10: 2\.15\.1 or newer/)
   await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'forgetful'), old: 'accept' }), /is version 2\.10\.21, which can forget whole streams/)
-  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'none') }), /is no nats-server that runs here/)
+  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'none') }), /is not a nats-server that can run here/)
 })
 
 t.test('says what to install and where to put it when it cannot be fetched', async (t) => {

@@ -30,7 +30,7 @@ const SYSTEM_FOLDERS = [`/usr/lib/postgresql/${POSTGRES_MAJOR}`, `/usr/pgsql-${P
  * npm installed, or one of this machine that has more fixes.
  *
  * @returns the folder with `bin`.
- * @throws {ServiceStartError} when there is none, and when the data directory is of another major version.
+ * @throws {ServiceStartError} if none is found, or if the data directory has another major version.
  */
 export async function findPostgres (options: FindPostgresOptions): Promise<string> {
   const { dataDir } = options

@@ -107,7 +107,7 @@ export function isRoot (): boolean {
 }
 
 /**
- * The user as whom root creates a cluster. Unlike the server, `initdb` insists on a user with a name; the files are
+ * The user that root creates a cluster as. Unlike the server, `initdb` insists on a user with a name; the files are
  * given to `POSTGRES_UID` afterwards.
  */
 export async function readNobodyUid (): Promise<number> {

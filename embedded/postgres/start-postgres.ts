@@ -109,7 +109,7 @@ async function isServing (cluster: string, pid: number): Promise<boolean> {
  * Makes way for a new server on a cluster whose last one was not stopped.
  *
  * The caller holds the data directory, so nobody else runs a server on it: processes of the last one are ended, and
- * their lock file is removed, which by now may name an unrelated process and would make the new server refuse. Linux
+ * their lock file is removed, because its process id may be reused and would make the new server refuse to start. Linux
  * only; elsewhere Postgres alone decides.
  */
 async function endLeftoverPostgres (cluster: string): Promise<void> {

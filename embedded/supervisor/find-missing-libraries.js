@@ -17,7 +17,7 @@ const NAMED_OTHERWISE = /** @type {const} */ ([
 
 /**
  * @param {string} file  A program or a library.
- * @returns {string | null}  What is missing and how to get it, as a sentence; null: it can be loaded, or nobody knows.
+ * @returns {string | null}  Missing libraries and how to install them, as a sentence; null: loadable, or unknown.
  */
 export function findMissingLibraries (file) {
   const maps = process.platform === 'linux' ? readFileSync('/proc/self/maps', 'utf8') : ''

@@ -33,7 +33,7 @@ try {
 /** Makes sure that the supervisor finds its sources compiled: on a first start it would have to compile them itself. */
 async function keepCompiled (dataDir: string): Promise<NodeJS.ProcessEnv> {
   const { findCompileCache } = await import('../data-dir/cache-dir.ts')
-  // Without a folder to write to, the supervisor says what is wrong with the data directory.
+  // Without a writable folder, the supervisor reports the problem of the data directory.
   const found = await findCompileCache(process.env, dataDir).catch(() => ({}) as NodeJS.ProcessEnv)
   if (found.NODE_COMPILE_CACHE === undefined) return {}
   module.enableCompileCache(found.NODE_COMPILE_CACHE)

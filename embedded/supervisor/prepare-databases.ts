@@ -12,7 +12,7 @@ export interface PrepareDatabasesOptions {
   cluster: string
   /** Creates the database of `databaseUrl` when it is missing: on an embedded Postgres. */
   createDatabase: boolean
-  /** Keys of the first project and user, if there is none. */
+  /** Keys of the first project and user, created if missing. */
   projectApiKey: string
   personalApiKey: string
 }

@@ -15,7 +15,7 @@ t.test('writes one plain line for each step that is done, with its duration', as
   t.equal(text(), `  ${'postgres'.padEnd(34)}   1.2 s\na line of its own\n`)
 })
 
-t.test('names on a terminal what is still running', async (t) => {
+t.test('names the running step on a terminal', async (t) => {
   const { out, text } = createOutput(true)
   const progress = createProgress(out, () => 0)
 

@@ -1,6 +1,6 @@
 import { fchmodSync, fstatSync } from 'node:fs'
 
-/** Shows the user what is being started. */
+/** Shows the progress of the start. */
 export interface Progress {
   /** Runs a step and reports it in one line when it is done. */
   step <T>(name: string, run: () => Promise<T>): Promise<T>
@@ -9,7 +9,7 @@ export interface Progress {
 }
 
 /**
- * One line per finished step, with its duration. On a terminal, a last line names what is still running.
+ * One line per finished step, with its duration. On a terminal, a last line names the running step.
  *
  * @param out  Usually standard output.
  * @param now  Monotonic milliseconds.

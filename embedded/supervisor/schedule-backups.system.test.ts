@@ -64,7 +64,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
   const dataDir = await makeDataDir(t)
   const root = path.join(t.testdir(), 'backups')
   const settings = { ...await chooseSettings(dataDir), MILLRACE_BACKUP_FOLDER: root, MILLRACE_BACKUP_KEEP: '1' }
-  // The first backup is due as soon as the stack is ready, and waits for what is in the spool.
+  // The first backup is due as soon as the stack is ready, and waits for the spool to drain.
   const spooled = path.join(dataDir, 'spool', 'stuck.segment')
   await mkdir(path.dirname(spooled))
   await writeFile(spooled, 'waits for good')
@@ -213,7 +213,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
       MILLRACE_DATA_DIR: dataDir, MILLRACE_BACKUP_FOLDER: path.join(dataDir, 'a file')
     })
     t.equal(failed.code, 1)
-    // What failed before, by hand or by the stack itself, may be what is known for a moment.
+    // Health may briefly show an earlier failure.
     await waitFor(async () => (await readHealth())?.lastError?.includes('a file is a file, not a folder: set MILLRACE_BACKUP_FOLDER'))
     t.match(await readHealth(), { healthy: false })
     t.match(await (await fetch(`${pipelineUrl}/metrics`)).text(), /^millrace_pipeline_backup_failures [3-9]$/m)

@@ -24,7 +24,7 @@ const STOP_TIMEOUT_MS = 1000
 const ROOT = path.resolve(import.meta.dirname, '..', '..')
 
 /**
- * When the next backup is due, in epoch milliseconds; at once when there is none yet. One that was missed while nothing
+ * When the next backup is due, in epoch milliseconds; at once for the first one. One that was missed while nothing
  * ran is due at once, too.
  *
  * @param lastAt  Of the last one. In the future when a clock was wrong: nobody knows then how old it is.

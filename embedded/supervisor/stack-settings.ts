@@ -25,7 +25,7 @@ export interface StackSettings {
   natsServer: string
   oldNatsServer: OldNatsServer
   logLevel: string
-  /** Of scheduled backups; `folder` is empty when there are none. */
+  /** Schedule of backups; `folder` is empty without one. */
   backups: { folder: string, intervalMs: number, timeOfDayMs: number | null }
   /** Chosen by the operator; empty: generated. */
   chosen: { projectApiKey: string, personalApiKey: string, clickhousePassword: string, analystPassword: string }
@@ -33,7 +33,7 @@ export interface StackSettings {
   env: NodeJS.ProcessEnv
 }
 
-/** What the supervisor is told, in its environment: the rest of which is what the tiers get. */
+/** Input of the supervisor, passed by its environment; the tiers get the rest of that. */
 export interface Handover {
   settings: Omit<StackSettings, 'env'>
   /** When this process began, in milliseconds of Unix time. */

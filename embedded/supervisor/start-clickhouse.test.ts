@@ -24,7 +24,7 @@ const log = await readFile(service.logFile, 'utf8')
 /** Elsewhere than on Linux, and on kernels without Landlock, the log must say so instead. */
 const isConfined = log.includes('the kernel confines the engine')
 
-/** Asks as the owner, whom no guard holds back: what the process cannot do, no query can. */
+/** Runs a query as the unrestricted owner: what the process cannot do, no query can. */
 async function ask (query: string): Promise<string> {
   const { port } = service as Service
   const response = await fetch(`http://127.0.0.1:${port}/?database=millrace`, {
@@ -55,7 +55,7 @@ t.test('the engine has no password: not in its environment, nor on its command l
   t.notMatch(await ask("SELECT * FROM file('/proc/self/environ', LineAsString)"), 'canary')
 })
 
-t.test('the process of the engine cannot read what is not its own', { skip: !isConfined }, async (t) => {
+t.test('the process of the engine can read only its own files', { skip: !isConfined }, async (t) => {
   const files = [credentials, `/proc/${process.pid}/environ`, `/proc/${process.pid}/root${credentials}`, '/etc/shadow',
     path.resolve(import.meta.dirname, '../../README.md'), service.logFile, path.join(dataDir, 'logs/../credentials.json')]
   for (const file of files) {

@@ -185,7 +185,7 @@ function makeIfAllowed (folder: string): string[] {
 }
 
 /**
- * The command that runs a program confined by the kernel: it can open only what is named, reach no other process, and
+ * The command that runs a program confined by the kernel: it can open only the named paths, reach no other process, and
  * connect to no TCP port. The process keeps its id. See `confine.pl`, which runs it unconfined where the kernel cannot.
  *
  * @returns undefined where it cannot be tried: not Linux, or no Perl.

@@ -89,7 +89,7 @@ export async function startServices (
 
 /**
  * Tiers wait for a login that is accepted, without end, and refuse an old server in their own logs; the operator who
- * has just typed the URL wants to be told.
+ * has just typed the URL needs a message.
  *
  * @throws {MillraceError} when a server refuses the login or is too old. One that does not answer is waited for by the
  *   tiers.
@@ -157,7 +157,7 @@ export async function startTiers (
   return { baseUrl: toClientUrl(host, ports.ingest), apiUrl, pipelineUrl: toClientUrl(LOCAL, ports.pipeline) }
 }
 
-/** Where the API runs the SQL of the console; empty for a server of your own whose login for analysts is not told. */
+/** Where the API runs the SQL of the console; empty for your own server without a configured analyst login. */
 function findAnalystUrl (
   { external }: StackSettings, { analystPassword }: Credentials, { clickhouseUrl }: ServiceUrls
 ): string {

@@ -1,6 +1,6 @@
 /**
  * The process that stays: it starts the parts of the stack, says how to use them, starts again what ends, and ends
- * everything when asked to. `main.ts` becomes it. What is needed only once (settings, migrations) is loaded by other
+ * everything when asked to. `main.ts` becomes it. Code needed only once (settings, migrations) is loaded by other
  * processes that end, so that this one stays small: `npm run sizes`.
  */
 import { setFlagsFromString } from 'node:v8'

@@ -131,7 +131,7 @@ const bad: [string, string | Buffer, BodyHints, number, string][] = [
   ['40,000 names in gzip', zlib.gzipSync(`{"a":1${',"a":1'.repeat(40_000)}}`), {}, 413, 'body_too_large'],
   ['a form of many fields', `data=e30=${'&a'.repeat(200)}`, FORM, 400, 'invalid_form'],
   ['a form without data', 'ip=1&_=2', {}, 400, 'invalid_form'],
-  ['brotli that is none', 'hello!', { contentEncoding: 'br' }, 400, 'invalid_encoding'],
+  ['invalid brotli', 'hello!', { contentEncoding: 'br' }, 400, 'invalid_encoding'],
   ['layers without end', wrap(8), {}, 400, 'invalid_json'],
   ['a gzip bomb', zlib.gzipSync(Buffer.alloc(50_000_000)), {}, 413, 'body_too_large'],
   ['a zstd bomb', zlib.zstdCompressSync(Buffer.alloc(50_000_000)), { contentEncoding: 'zstd' }, 413, 'body_too_large'],

@@ -25,8 +25,8 @@ export interface BodyHints {
  * Whole numbers that a double cannot hold become an `ExactNumber`.
  *
  * @param maxBytes  Largest body after decompression.
- * @param asStored  All strings and names become what is stored of them (`toStorableText`), for callers that compare
- *   them with what is stored.
+ * @param asStored  Convert all strings and names to their stored form (`toStorableText`), for callers that compare
+ *   them with stored ones.
  * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
  */
 export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, asStored = false): unknown {

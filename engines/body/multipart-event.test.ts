@@ -72,7 +72,7 @@ t.test('a part is in the charset that its type names, or in UTF-8; parts that ar
   t.same(notUtf8, ['event.properties.unknown'])
 })
 
-t.test('what is too large is left out and listed; small binary parts are stored as text', async (t) => {
+t.test('large parts are left out and listed; small binary parts are stored as text', async (t) => {
   const { properties, left_out: leftOut } = read([
     EVENT,
     ['event.properties.picture', Buffer.from([0, 255, 13, 10]), 'image/png'],

@@ -31,7 +31,7 @@ export function multipartBoundary (contentType: string | undefined): string | un
  *
  * - JSON and text become the value of their property, other types a `data:` URL. `not_utf8` of the event lists the
  *   parts of which bytes became U+FFFD, as they are in another charset than they say.
- * - What is too large is left out; `left_out` of the event lists it, `<name>: <type>, <bytes> bytes` each.
+ * - Parts that are too large are left out; `left_out` of the event lists it, `<name>: <type>, <bytes> bytes` each.
  *
  * @param limits  Of all parts together; bytes after decompression.
  * @throws {HttpError} 400 `invalid_multipart`, `invalid_json`, `invalid_gzip`; 413 `body_too_large`.
@@ -77,7 +77,7 @@ interface Reading {
 }
 
 interface Part {
-  /** In lower case, without parameters; `text/plain` when there is none. */
+  /** In lower case, without parameters; `text/plain` by default. */
   type: string
   decoder: TextDecoder | undefined
   bytes: Buffer

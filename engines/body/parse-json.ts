@@ -37,7 +37,7 @@ export function parseJson (text: string, keepsDigits = false): unknown {
   }
 }
 
-/** What is no JSON, or the quote that begins a string. */
+/** A constant that JSON lacks, or the quote that begins a string. */
 const QUOTE_OR_NON_NUMBER = /"|-?\b(?:Infinity|NaN)\b/g
 
 function replaceNonNumbers (text: string): string {

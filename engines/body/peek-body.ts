@@ -8,7 +8,7 @@ const PEEKED_CHARACTERS = 4096
 
 const KEY = /"(?:api_key|token|writeKey)"\s*:\s*"([^"\\]{1,200})"/
 
-/** The key at the beginning of the body or, when it is not compressed, at its end; empty when there is none. */
+/** The key at the beginning of the body or, when it is not compressed, at its end; empty without one. */
 export function peekKey (chunks: readonly Buffer[]): string {
   const [first = Buffer.alloc(0)] = chunks
   try {

@@ -6,7 +6,7 @@ function nested (levels: number, open = '[', close = ']'): unknown {
   return JSON.parse(`${open.repeat(levels)}1${close.repeat(levels)}`)
 }
 
-t.test('depth counts arrays and objects, not what is in them', async (t) => {
+t.test('depth counts arrays and objects, not their values', async (t) => {
   for (const value of [1, 'x', null, undefined, true, parseJson('12345678901234567890', true)]) {
     t.equal(isDeeperThan(value, 0), false, typeof value)
   }
@@ -21,7 +21,7 @@ t.test('depth counts arrays and objects, not what is in them', async (t) => {
   t.equal(isDeeperThan(nested(300_000), MAX_PROPERTY_DEPTH), true, 'without a stack as deep')
 })
 
-t.test('only what is too deep is left out, within $set and the like alone', async (t) => {
+t.test('only values that are too deep are left out, within $set and the like individually', async (t) => {
   const fits = nested(MAX_PROPERTY_DEPTH)
   const deep = nested(MAX_PROPERTY_DEPTH + 1)
   const properties = JSON.parse('{"__proto__":{"plan":"pro"},"n":1}') as Record<string, unknown>

@@ -16,7 +16,7 @@ export const MAX_PROPERTY_DEPTH = 200
 
 type Properties = Record<string, unknown>
 
-/** Properties that hold those of persons and groups, or groups: what is too deep in them goes alone. */
+/** Properties that hold those of persons and groups, or groups: only the values that are too deep are removed. */
 const HOLDERS: ReadonlySet<string> = new Set(['$set', '$set_once', '$group_set', '$groups'])
 const NO_HOLDERS: ReadonlySet<string> = new Set()
 
@@ -48,7 +48,7 @@ function isNestedDeeper (value: object, levels: number): boolean {
  * The properties of an event without those that are nested too deep; in `$set` and the like only the properties that
  * are.
  *
- * @returns the given object when there is none; and the names of those that are left out, such as `plan`, `$set.plan`.
+ * @returns the given object if nothing is removed; and the names of removed ones, such as `plan`, `$set.plan`.
  */
 export function withoutDeepProperties (properties: Properties): { properties: Properties, dropped: readonly string[] } {
   const dropped: string[] = []

@@ -115,7 +115,7 @@ const FIRST_MEDIA_TYPE = new RegExp(`(?<!${MEDIA_CHARACTER})${MEDIA_TOKEN}/${MED
  * one twice (`application/json, application/json`), and the framework answers 415 before a parser is asked; here the
  * bytes of a body decide what it is, and the header is a hint.
  *
- * @param headers  Of the request; changed in place, so that what is forwarded is understood as well.
+ * @param headers  Of the request; changed in place, to match the decoded body when it is forwarded.
  */
 export function normaliseContentType (headers: IncomingHttpHeaders): void {
   const type = headers['content-type']

@@ -50,7 +50,7 @@ for (const text of broken) {
   })
 }
 
-/** One for each element and field, and for what is empty. */
+/** One for each element and field, and for empty arrays and objects. */
 function expectedValues (value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const inner = Object.values(value)
@@ -71,7 +71,7 @@ t.test('counts the values of any JSON, whatever its texts have, and no more than
   t.equal(hasMoreValues(Buffer.from('no JSON'), 3), false)
 })
 
-t.test('refuses a text at its first value, element or field too many, and marks what is too much for an event', async (t) => {
+t.test('refuses a text at its first value, element or field too many, and marks events with too many values', async (t) => {
   const split = (text: string, limits = {}): ReturnType<typeof splitJsonArray> =>
     splitJsonArray(Buffer.from(text), 'batch', { ...UNLIMITED, ...limits })
   const tooMany = { status: 413, code: 'body_too_large' }

@@ -47,7 +47,7 @@ export interface SplitJson {
  * Finds the elements of a top-level array, or of the array in one field of a top-level object, without parsing them.
  *
  * A large body is then parsed piece by piece: a hundred megabytes are never one string, nor one tree of objects. Only
- * the structure around the elements is checked here; what is wrong inside one shows when it is parsed.
+ * the structure around the elements is checked here; errors inside one surface when it is parsed.
  *
  * @param arrayField  Name of the field with the array.
  * @param limits      Of the whole text; a text beyond one is refused as soon as that is known.
@@ -81,7 +81,7 @@ export function countValues (bytes: Uint8Array, max: number): number {
   return counted.values
 }
 
-/** Whether JSON text has more values than that; false for what is no JSON. */
+/** Whether JSON text has more than `max` values; false for invalid JSON. */
 export function hasMoreValues (bytes: Uint8Array, max: number): boolean {
   // Each takes a byte.
   if (bytes.length <= max) return false

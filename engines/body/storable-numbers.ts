@@ -40,5 +40,5 @@ function pathOf (found: Found): string[] {
   return path.reverse()
 }
 
-/** What a person is told about it. */
+/** Message for users. */
 export const UNSTORABLE_NUMBER = 'This number is too large: it would be stored as null.'

@@ -12,7 +12,7 @@ const unit = fc.oneof(
 )
 const text = fc.array(unit, { maxLength: 40 }).map((units) => units.join(''))
 
-t.test('what is made storable is storable, what is storable stays, and the JSON tells which may not be', async (t) => {
+t.test('converted text is storable, storable text is unchanged, and JSON shows which may not be', async (t) => {
   fc.assert(fc.property(text, (sent) => {
     const stored = toStorableText(sent)
     return isStorableText(stored) && stored.length === sent.length && (stored === sent) === isStorableText(sent) &&

@@ -1,7 +1,7 @@
 import { isExactNumber } from './parse-json.ts'
 
 /**
- * Which text can be stored, and what is stored of text that cannot. Two things are refused by Postgres, ClickHouse's
+ * Storable text, and the replacement of text that is not. Two things are refused by Postgres, ClickHouse's
  * JSON functions or UTF-8 itself: NUL characters and lone surrogates (half of a character beyond U+FFFF).
  *
  * - What SDKs send is made storable: both become U+FFFD. An event must not be lost for one character.
@@ -29,8 +29,8 @@ export function toStorableText (text: string): string {
  * Cuts a text to a number of characters (Unicode code points, as Postgres and SDKs other than JavaScript's count), so
  * that no surrogate pair is split. Costs one comparison for a text that is short enough.
  *
- * What is cut off can be freed: V8 makes a part of a text a view of the whole, so that two hundred characters which
- * somebody keeps would keep a megabyte.
+ * Copies the text, so that the rest can be freed: V8 makes a substring a view of the whole, so that keeping two hundred
+ * characters would keep a megabyte.
  */
 export function cutText (text: string, maxCharacters: number): string {
   // A character has one or two UTF-16 units.

@@ -55,7 +55,7 @@ interface Level {
   next: number
 }
 
-/** What is nested no deeper is written at once. Each value is looked at once for each of these levels. */
+/** Values nested no deeper are written in one call. Each value is visited once per level. */
 const FLAT_DEPTH = 16
 
 /** The same text, slower, with a stack that only memory bounds. */

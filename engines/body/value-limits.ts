@@ -51,7 +51,7 @@ export function limitsOfBody (wireBytes: number): ValueLimits {
 const BEGINS_VALUE = new Uint8Array(256)
 for (const character of '[{,') BEGINS_VALUE[character.charCodeAt(0)] = 1
 
-/** One byte in so many is looked at, on average. */
+/** Average sampling interval, bytes. */
 const STEP = 8.5
 
 /**

@@ -6,7 +6,7 @@ import { toStorableText } from '../body/storable-text.ts'
 /** The properties of a place, as PostHog names them: `$geoip_country_code` and others. */
 export type Place = Readonly<Record<string, string | number>>
 
-/** @returns null for an address that the file does not know, and for what is no address. */
+/** @returns null for invalid addresses and those that are not in the file. */
 export type LocateAddress = (address: string) => Place | null
 
 /** Addresses remembered twice over: a few megabytes with a file of cities. */
@@ -14,7 +14,7 @@ const REMEMBERED = 5000
 
 /**
  * Characters of an address at most: 45 of IPv6 that ends in the form of IPv4, and a zone (`%eth0`), whose name has up
- * to 15 on Linux. Longer texts, which clients may send as `$ip`, are none, and are not even read: the reader takes time
+ * to 15 on Linux. Longer texts, which clients may send as `$ip`, are not parsed: the reader takes time
  * with the square of a zone of digits.
  */
 const LONGEST_ADDRESS = 61

@@ -1,6 +1,6 @@
 /**
- * Who talks to us: the browser of the user, an app on the user's device, or something else: a server, a script, or what
- * cannot be told. The address of a browser or an app is the user's; only a browser says by its header what it is,
+ * Who talks to us: the browser of the user, an app on the user's device, or something else: a server, a script, or
+ * unknown. The address of a browser or an app is the user's; only a browser says by its header what it is,
  * because apps send the name of their HTTP library.
  */
 export type SenderDevice = 'browser' | 'app' | 'other'
@@ -25,8 +25,8 @@ const DEVICES = new Map<string, SenderDevice>([
 ])
 
 /**
- * Decides by `$lib`; without it by the user agent of the request: a browser's, or that of an SDK for apps. What is not
- * known counts as a server, because its address would be wrong for all its users, while a missing one is only missing.
+ * Decides by `$lib`; without it by the user agent of the request: a browser's, or that of an SDK for apps. Unknown
+ * senders count as servers, because its address would be wrong for all its users, while a missing one is only missing.
  */
 export function senderDevice (
   { $lib, $is_server: isServer }: Readonly<Record<string, unknown>>, userAgent: string

@@ -18,7 +18,7 @@ type Filter = (subject: Subject) => Truth
 export interface FilterContext {
   timezone: string
   findCohort: (id: number) => CohortDefinition | undefined
-  /** Position of a flag, by key or id; -1 when there is none. */
+  /** Position of a flag, by key or id; -1 if missing. */
   findFlag: (reference: string) => number
   /** Outcome of another flag; undefined when it needs stored facts. */
   evaluateFlag: (position: number, subject: Subject) => Outcome | undefined

@@ -154,7 +154,7 @@ const MAX_CHAIN = 50
 
 /**
  * Positions of the flags in a dependency cycle, and of those that depend on one. Sorts topologically: flags without
- * dependencies are resolved first, then those that depend on resolved ones only, and so on. What is never resolved is
+ * dependencies are resolved first, then those that depend on resolved ones only, and so on. The unresolved ones are
  * the answer.
  */
 function findCycles (flags: ReadonlyArray<Pick<CompiledFlag, 'dependencies'>>): number[] {

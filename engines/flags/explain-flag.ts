@@ -36,7 +36,7 @@ export interface ConditionExplanation {
 export interface RolloutExplanation {
   /** Percent of all identifiers. */
   percentage: number
-  /** What is hashed: distinct id, device id or group key; null when the request has none. */
+  /** The hashed id: distinct id, device id or group key; null if the request has none. */
   identifier: string | null
   /** Place in the rollout, in percent: at most `percentage` is in. Null without an identifier. */
   place: number | null
@@ -51,7 +51,7 @@ export interface FilterExplanation {
   operator: string
   /** As in the flag. */
   value: unknown
-  /** What it was compared with; absent when there is none, or when the caller may not see stored values. */
+  /** The value it was compared with; absent if missing, or if the caller may not see stored values. */
   seen?: unknown
   /** Where that comes from: the request, Postgres, another flag; or nowhere. */
   source: 'sent' | 'stored' | 'flag' | 'missing' | 'not_read'

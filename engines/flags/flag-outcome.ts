@@ -32,7 +32,7 @@ export interface Outcome {
   conditionIndex: number | null
   /** The value could not be computed; `value` is false then, and clients keep the value they had. */
   failed: boolean
-  /** As stored in the filters: a string (usually JSON) or any other JSON; undefined when there is none. */
+  /** As stored in the filters: a string (usually JSON) or any other JSON; undefined without a payload. */
   payload: unknown
   /** `"key":{...}` and a comma: a member of the `flags` object of `/flags` version 2, in UTF-8. */
   detail: Buffer

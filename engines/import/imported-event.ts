@@ -1,4 +1,4 @@
-/** What every source of an import gives: events as the capture routes take them, or the reason why a row is none. */
+/** Output of every import source: events in the form of the capture routes, or the reason why a row was rejected. */
 import { isExactNumber, numberText, parseStoredJson } from '../body/parse-json.ts'
 import { isStorableText, toStorableText } from '../body/storable-text.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
@@ -41,7 +41,7 @@ export interface ImportTarget {
   now: number
 }
 
-/** What is known of the rows of the file that is read. */
+/** State of the rows read so far. */
 export interface RowsBefore {
   /** Counts an event without an id, by its time and the uuid of its content. @returns 1 for the first in the file. */
   count: (uuid: string, timestamp: number) => number
@@ -114,7 +114,7 @@ export function uuidOf (...parts: readonly string[]): string {
 /** The usual text of one: no nil uuid, which stands for none. */
 const UUID = /^(?!0{8}-0{4}-0{4}-0{4}-0{12})[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/
 
-/** The uuid that capture gives an event with this one; null when that is none. */
+/** The uuid under which capture stores an event with this one; null if it is invalid. */
 function readSentUuid (value: unknown, project: number): string | null {
   if (typeof value === 'string' && UUID.test(value)) return value
   const words = readUuid(value, project)

@@ -61,9 +61,9 @@ const PROPERTY_FIELDS = [
 const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'conditionHash']
 
 /**
- * @param options.withContinuity  Also a flag with experience continuity: PostHog has stored which id it hashes for
- *   whom, and does not list that.
- * @param options.notes  Told which shares are written otherwise.
+ * @param options.withContinuity  Also a flag with experience continuity: PostHog stores which id it hashes for
+ *   each user, and does not export it.
+ * @param options.notes  Called with each share that is written differently.
  * @throws {NotCarriedOverError}
  */
 export function toFlag (

@@ -60,7 +60,7 @@ t.test('a uuid is read as capture reads it, so that an event that is imported an
   }
 })
 
-t.test('PostHog: a person is its id, with which its distinct ids are merged; a deleted one is none', async (t) => {
+t.test('PostHog: a person is its id, with which its distinct ids are merged; a deleted one is skipped', async (t) => {
   const map = createPosthogMapper(TARGET)
   const row = { team_id: 1, distinct_id: 'ann', person_id: UUID, properties: '{"plan":"pro"}', created_at: '2024-03-31 10:00:00.25', is_deleted: false }
 
@@ -146,7 +146,7 @@ t.test('Amplitude: fields become properties, those of the user $set, and its gro
   t.match(map({ ...row, user_id: null, device_id: '' }, FIRST), [{ distinct_id: '123' }])
 })
 
-t.test('files: columns are mapped as told, guessed by their names, or asked for', async (t) => {
+t.test('files: columns are mapped as given, guessed by their names, or asked for', async (t) => {
   t.same(completeMapping([], ['Event_Name', 'user_id', 'ts', 'amount']), { event: 'Event_Name', timestamp: 'ts', distinct_id: 'user_id' })
   t.same(completeMapping(['event=what', 'timestamp=at', 'distinct_id=who', 'uuid=key'], ['what', 'at', 'who', 'key']),
     { event: 'what', timestamp: 'at', distinct_id: 'who', uuid: 'key' })

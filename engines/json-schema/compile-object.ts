@@ -83,7 +83,7 @@ function compileNamed (properties: readonly NamedProperty[]): Check {
     if (!isFields(value)) return true
     for (const { name, isRequired, check, isInherited } of properties) {
       const property = isInherited && !Object.hasOwn(value, name) ? undefined : value[name]
-      // A property without a value is none: JSON leaves it out.
+      // Undefined counts as absent: JSON leaves it out.
       if (property === undefined) {
         if (isRequired) return fail('required', undefined) || failBelow(name)
         continue

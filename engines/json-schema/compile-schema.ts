@@ -28,7 +28,7 @@ export interface CompiledSchema {
  * untrusted input, and its patterns, recursion and steps need limits. Looking back runs the same closures: keywords in
  * SQL (700 lines) predicted ten million events in 6 s instead of 20, but were unsure where it mattered.
  *
- * What is not in the list of keywords is refused, so that nobody relies on a rule that is not enforced.
+ * Unsupported keywords are refused, so that nobody relies on a rule that is not enforced.
  *
  * @throws {DefinitionError} naming the first place that cannot be enforced.
  */

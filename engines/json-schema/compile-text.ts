@@ -56,7 +56,7 @@ export function compilePatternCheck (test: TextTest): Check {
   return (value) => typeof value !== 'string' || test(value) || fail('pattern', value)
 }
 
-/** Compiles a pattern; returns the test, or what is wrong with it. */
+/** Compiles a pattern; returns the test, or the error. */
 export type CompilePattern = (pattern: string) => TextTest | string
 
 /** Compiles the patterns of one schema or rule, for the engine that flags use, whose time is linear in the text. */

@@ -1,4 +1,4 @@
-/** Words for what is wrong with an event, the same at ingest and in a check of what is stored. */
+/** Descriptions of schema failures, the same at ingest and in checks of stored events. */
 import { stringifyJson } from '../body/stringify-json.ts'
 import { cutText } from '../body/storable-text.ts'
 import type { SchemaFailure } from './evaluation.ts'
@@ -9,7 +9,7 @@ const MAX_VALUE_LENGTH = 200
 /** Of the path and keyword of a failure: what a filter of dead letters takes. */
 const MAX_CODE_LENGTH = 100
 
-/** Says what is wrong, for people: `/plan enum "gold"`. */
+/** Human-readable failure: `/plan enum "gold"`. */
 export function describeSchemaFailure ({ path, keyword, value }: SchemaFailure): string {
   const text = describeValue(value)
   return `${path === '' ? '/' : path} ${keyword}${text === '' ? '' : ` ${text}`}`

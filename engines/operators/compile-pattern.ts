@@ -57,7 +57,7 @@ function explain (pattern: string, description: string, fragment: string): strin
   return `The regular expression is not valid${place}: ${description}.`
 }
 
-/** Where a fragment is. In a class only escapes are looked at, and what is escaped is itself. */
+/** Positions of a fragment. In a class only escapes count, and escaped characters are literal. */
 function placesOf (pattern: string, fragment: string): number[] {
   const places: number[] = []
   let inClass = false

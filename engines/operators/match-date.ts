@@ -136,7 +136,7 @@ const readDate = rememberTexts((text): { wall: number, milliseconds: number, off
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '.', offset] = match
   const wall = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second))
   const date = new Date(wall)
-  // Date.UTC carries over what is out of range: 30 February would be March.
+  // Date.UTC normalizes values out of range: 30 February would be March.
   const exists = date.getUTCMonth() === Number(month) - 1 && date.getUTCHours() === Number(hour) &&
     Number(minute) < 60 && Number(second) < 60
   if (!exists) return { wall: Number.NaN, milliseconds: 0, offset: 0 }
@@ -151,7 +151,7 @@ function parseRfc2822 (text: string): number {
   return match !== null && new Date(`${date} UTC`).getUTCDate() === Number(day) ? Date.parse(text) : Number.NaN
 }
 
-/** The name of a time zone as IANA writes it; null: there is none with this name. */
+/** The IANA name of a time zone; null if it does not exist. */
 export function parseTimezone (text: string): string | null {
   try {
     return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone

@@ -147,7 +147,7 @@ function compilePattern (negated: boolean): CompileTest {
 /** What compiling a pattern may cost, in instructions: about a tenth of a second. */
 const MAX_REGEX_COST = 100_000
 
-/** The test, or what is wrong with the pattern. */
+/** The test, or the error of the pattern. */
 function compileCached (pattern: string): TextTest | string {
   const known = compiled.get(pattern)
   if (known !== undefined) return known

@@ -85,7 +85,7 @@ function asCompared (operator: Operator, text: string): string {
   return operator === 'exact' || operator === 'is_not' ? text.toLowerCase() : lowerAscii(text)
 }
 
-/** Values compare as texts: what is not a text as its JSON. */
+/** Values compare as text: other types as their JSON. */
 function readText (path: string, operator: Operator, value: unknown): string {
   if (typeof value === 'object' && value !== null && operator !== 'exact' && operator !== 'is_not') {
     throw invalidField(path, `value of a condition with ${operator} must be a string, a number, a boolean, null, or an array of these.`)

@@ -57,7 +57,7 @@ export function periodOf (day: Day, interval: Interval, weekStarts: Calendar['we
   return addPeriods(day, weekStarts === 'sunday' ? -(dayOfWeek % 7) : 1 - dayOfWeek, 'day')
 }
 
-/** So many periods later; the 31st of a month becomes the last day of a shorter one. */
+/** Adds periods; the 31st of a month becomes the last day of a shorter one. */
 export function addPeriods (day: Day, count: number, interval: Exclude<Interval, 'hour'>): Day {
   return Temporal.PlainDate.from(day).add({ [`${interval}s`]: count }).toString()
 }

@@ -32,7 +32,7 @@ function propertyText (name: string, sorts: boolean): string {
   return `multiIf(${type} = 'String', JSONExtractString(properties, ${key}), ${sorted}nullIf(${raw}, ''))`
 }
 
-/** The JSON of an object or a list with sorted names, so many levels deep. */
+/** The JSON of an object or a list with sorted names, down to `levels`. */
 function sortedJson (json: string, levels: number): string {
   if (levels === 0) return json
   const [entry, name] = [`entry_${levels}`, "concat(replaceAll(toJSONString(pair.1), '\\\\/', '/'), ':')"]
@@ -53,7 +53,7 @@ export function propertyNumber (name: string): string {
   return `if(abs(${number}) <= 1e60, ${number}, NULL)`
 }
 
-/** Longer values are cut, and told apart by a hash: a breakdown is for people, and 25 values may be megabytes. */
+/** Longer values are cut, with a hash to tell them apart: a breakdown is for people, and 25 values may be megabytes. */
 const LONGEST_VALUE = 200
 
 /** The mark of the value that a property has. */
@@ -63,7 +63,7 @@ export function tagOf (property: string): string {
   return `ifNull(concat('${TAGS.value}', ${value}), '${TAGS.notSet}')`
 }
 
-/** Whether the order of names can decide: what is between two of them is a comma, and around all of them braces. */
+/** Whether the order of names matters: between two names is a comma, and around all of them braces. */
 function dependsOnOrder (operator: string, values: readonly string[]): boolean {
   return operator.endsWith('regex') || values.some((value) => /^is_not$|^exact$/.test(operator) ? value.includes('{') : /[{},]/.test(value))
 }

@@ -9,7 +9,7 @@ export type Measure = typeof MEASURES[number]
 
 export type Question = Trend | Funnel | Retention
 
-/** Days of the project's time zone: so many units up to the present one, or from one day to another, included. */
+/** Days in the project's time zone: a number of units up to the present one, or from one day to another, inclusive. */
 export type AskedRange =
   | { last: number, unit: Exclude<Interval, 'hour'>, whole: boolean }
   | { from: string, to: string }
@@ -31,7 +31,7 @@ export interface EventChoice {
   where: PropertyCondition[]
 }
 
-/** A property by whose values people or events are told apart: so many of the largest, and the rest together. */
+/** A property that splits people or events by value: the largest values, and the rest together. */
 export interface Breakdown {
   property: string
   limit: number
@@ -65,7 +65,7 @@ export interface Trend extends Asked {
  *
  * Only events of the range count. A person is counted once, at the farthest step ever reached from one first step
  * within the window. `in_order`: each step is another event, not before the one of the step before; events of the same
- * millisecond count in the order of the steps. `any_order`: so many different steps within the window. The time to a
+ * millisecond count in the order of the steps. `any_order`: that many different steps within the window. The time to a
  * step is that until it was first reached, from the latest first step that led there.
  */
 export interface Funnel extends Asked {

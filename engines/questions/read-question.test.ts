@@ -44,11 +44,11 @@ t.test('a definition that cannot be understood is refused by the name of the fie
   for (const [attr, definition] of wrong) t.equal(attrOf(definition), attr, JSON.stringify(definition))
 })
 
-t.test('a funnel of one step is told how many it needs', async (t) => {
+t.test('the error for a funnel of one step names the minimum', async (t) => {
   t.throws(() => readQuestion({ ...funnel, steps: [{ event: 'a' }] }), { message: 'A list of 2 to 10 entries is expected.' })
 })
 
-t.test('what is left out has the values that the page names', async (t) => {
+t.test('omitted fields have the documented defaults', async (t) => {
   t.match(readQuestion(trend), { interval: 'day', range: { last: 30, unit: 'day' }, includeBots: false, weekStarts: null, series: [{ measure: 'events' }], breakdown: null, compare: false })
   t.match(readQuestion(funnel), { order: 'in_order', windowSeconds: 14 * 86_400 })
   t.match(readQuestion({ kind: 'retention', version: 1, start: { event: 'a' } }), { interval: 'week', cohort: 'first', returning: { event: null } })

@@ -1,4 +1,4 @@
-/** Makes of the rows of a query what is drawn: all buckets, those of which nothing is stored too. */
+/** Shapes the rows of a query into an answer with all buckets, including empty ones. */
 import { listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
 import { nameOf, nameOfSeries } from './compile-question.ts'
 import { type Funnel, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'

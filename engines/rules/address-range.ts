@@ -7,7 +7,7 @@ export type IsInRange = (address: string) => boolean
 /**
  * Compiles ranges such as `10.0.0.0/8`, `2001:db8::/32` or a single address; one, or a list of them.
  *
- * @throws {DefinitionError} naming the range that is none.
+ * @throws {DefinitionError} naming the invalid range.
  */
 export function compileAddressRange (place: Place): IsInRange {
   const ranges = new BlockList()
@@ -34,8 +34,8 @@ function addRange (ranges: BlockList, place: Place): void {
 }
 
 /**
- * The address without what tells hosts apart: the first 24 bits of IPv4, 48 of IPv6, which is about a network; empty
- * for what is no address. An IPv4 address that is written as one of IPv6 (`::ffff:192.0.2.7`) is the one of IPv4, as
+ * The address without its host part: the first 24 bits of IPv4, 48 of IPv6, which is about a network; empty
+ * for an invalid address. An IPv4 address that is written as one of IPv6 (`::ffff:192.0.2.7`) is the one of IPv4, as
  * ranges see it.
  */
 export function truncateAddress (address: string): string {

@@ -146,7 +146,7 @@ function compileAddressEdit (action: RuleAction, key: HashKey): EditAddress | nu
   return (address) => hashValue(address) as string
 }
 
-/** What a client sent as its address: no text is none, and not every object can be made one. */
+/** The address a client sent, if it is a string: not every object can be converted to one. */
 function truncateSent (value: unknown): string | undefined {
   return typeof value === 'string' ? truncateAddress(value) || undefined : undefined
 }
@@ -162,7 +162,7 @@ function changeEverywhere (name: string, change: (value: unknown) => unknown): E
   return (properties) => {
     let changed = changeOne(properties, name, change)
     for (const within of NESTED) {
-      // Asked first: to read what is not there takes longest.
+      // Checked first: reading an absent property is slowest.
       if (!Object.hasOwn(properties, within)) continue
       const inner = properties[within]
       if (!isFields(inner)) continue

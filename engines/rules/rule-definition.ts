@@ -33,7 +33,7 @@ export const RULE_LIMITS = {
   nameLength: 200
 } as const
 
-/** A place in a rule, and what is there. */
+/** A path in a rule, and its value. */
 export class Place {
   readonly value: unknown
   readonly path: readonly string[]
@@ -64,7 +64,7 @@ export class Place {
     return this.value.map((value, index) => new Place(value, [...this.path, String(index)]))
   }
 
-  /** @throws {DefinitionError} when this is none of the words. */
+  /** @throws {DefinitionError} unless this is one of the words. */
   oneOf<T extends string> (words: readonly T[]): T {
     const found = words.find((word) => word === this.value)
     if (found === undefined) throw this.error(`One of ${words.join(', ')} is expected.`)

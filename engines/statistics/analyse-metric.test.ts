@@ -127,7 +127,7 @@ t.test('the same sums always give the same answer', async (t) => {
   t.same(analyseMetric(data), analyseMetric(data))
 })
 
-/** What is wrong with an answer: numbers must be finite, probabilities add up to 1, intervals hold the estimates. */
+/** Errors of an answer: numbers must be finite, probabilities add up to 1, intervals hold the estimates. */
 function findProblems (data: MetricData): string[] {
   const analysis = analyseMetric(data)
   const problems: string[] = []

@@ -16,7 +16,7 @@ export interface MetricData {
   kind: MetricKind
   /** One for every variant of the flag, also for those nobody was exposed to yet (with zeros). */
   variants: readonly VariantStatistics[]
-  /** Key of the variant to compare with. Default: `control`, or the first when there is none. */
+  /** Key of the variant to compare with. Default: `control`, else the first. */
   baseline?: string
   options?: Partial<AnalysisOptions>
 }
@@ -49,7 +49,7 @@ export const ANALYSIS_DEFAULTS: AnalysisOptions = {
  * Bayesian, frequentist and always-valid methods. Pure and exact up to rounding: the same sums give the same answer.
  *
  * @throws {RangeError} for numbers that no data can give (a negative count, more conversions than people, a baseline
- *   that is not among the variants, a confidence level of 1). Thin data does not throw: what cannot be told is `null`.
+ *   that is not among the variants, a confidence level of 1). Thin data does not throw: unknown values are `null`.
  */
 export function analyseMetric ({ kind, variants, baseline, options }: MetricData): MetricAnalysis {
   const settings = { ...ANALYSIS_DEFAULTS, ...options }
@@ -153,7 +153,7 @@ function indexOfHighest (values: readonly number[]): number {
   return values.reduce((best, value, i) => value > (values[best] ?? -Infinity) ? i : best, 0)
 }
 
-/** A variant with data: what was seen of it, and what is believed. */
+/** A variant with data: its observations and its posterior. */
 interface Candidate {
   sample: Sample
   posterior: Posterior

@@ -7,7 +7,7 @@ import { ratioInterval } from './ratio-interval.ts'
 export interface Standing {
   /** Probability that this variant's true value is above all others'. They add up to 1. */
   probability: number
-  /** What is lost on average by choosing this variant when another is better, in the metric's unit. */
+  /** Average loss by choosing this variant when another is better, in the metric's unit. */
   expectedLoss: number
 }
 
@@ -162,8 +162,8 @@ const legendre = buildLegendreRule(POINTS_PER_PANEL)
 
 /**
  * Gauss-Legendre quadrature over the panels between breakpoints, which may come in any order and repeat. A panel that
- * begins at zero is cut where a density with a pole is steep; in its first part x is the square of what is integrated
- * over, which takes away the pole of 1 / sqrt(x).
+ * begins at zero is cut where a density with a pole is steep; in its first part x is the square of the integration
+ * variable, which takes away the pole of 1 / sqrt(x).
  */
 export function buildIntegrationNodes (breakpoints: readonly number[]): IntegrationNodes {
   const ends = [...new Set(breakpoints)].sort((a, b) => a - b)

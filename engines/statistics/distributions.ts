@@ -87,7 +87,7 @@ export function gammaCumulative (x: number, shape: number): number {
   return edgeworthCumulative((x - shape) / Math.sqrt(shape), 2 / Math.sqrt(shape), 6 / shape)
 }
 
-/** Probability that a chi-square variable with so many degrees of freedom is at least `x`: a p-value. */
+/** Probability that a chi-square variable with `degreesOfFreedom` is at least `x`: a p-value. */
 export function chiSquareUpper (x: number, degreesOfFreedom: number): number {
   if (x <= 0) return 1
   const shape = degreesOfFreedom / 2

@@ -93,7 +93,7 @@ function count (
 const IS_LONG = process.env.MILLRACE_TEST_LONG === '1'
 const NULL_EXPERIMENTS = IS_LONG ? 2_000 : 300
 const UNEVEN_SPLITS = IS_LONG ? 6_000 : 1_000
-/** Of 5 %: beyond so many standard deviations lies one time in a hundred. */
+/** Tolerance around 5 %, in standard deviations: exceeded one time in a hundred. */
 const DEVIATIONS = 2.6
 const LOOKS = 20
 const PERSONS_PER_LOOK = 100

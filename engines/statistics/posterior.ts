@@ -1,7 +1,7 @@
 import { betaCumulative, betaMoments, gammaCumulative, normalCumulative } from './distributions.ts'
 import { findQuantile } from './find-quantile.ts'
 
-/** What is believed of a variant's true rate or mean after its data. */
+/** Posterior distribution of a variant's true rate or mean. */
 export interface Posterior {
   family: 'beta' | 'gamma' | 'normal'
   mean: number
@@ -52,7 +52,7 @@ const JEFFREYS_SHAPE = 1 / 2
 export function buildGammaPosterior (events: number, size: number, dispersion = 1): Posterior {
   const rate = size / dispersion
   const shape = events / dispersion + JEFFREYS_SHAPE
-  // Below shape 1 there is none: the density has a pole at zero.
+  // Below shape 1 there is no mode: the density has a pole at zero.
   const mode = (shape - 1) / rate
   return {
     family: 'gamma',

@@ -36,7 +36,7 @@ t.test('an unequal split needs more people in all', async (t) => {
   t.same(estimateSampleSize(metric, { ...goal, weights: [50, 50, 0] }).perVariant, [6281, 6281, 0])
 })
 
-t.test('more variants need a stricter level, unless told otherwise', async (t) => {
+t.test('more variants need a stricter level by default', async (t) => {
   const metric: MetricExpectation = { kind: 'mean', baseline: 1, standardDeviation: 1 }
   const goal = { minimumDetectableEffect: 0.05, weights: [1, 1, 1] }
 
@@ -56,7 +56,7 @@ t.test('the running time follows from the people per day', async (t) => {
     { runningDays: null, remainingDays: null })
 })
 
-t.test('where no number of people would do, the reason is told', async (t) => {
+t.test('where no number of people suffices, the answer names the reason', async (t) => {
   const cases: [number, number, string][] = [
     [0.1, 0, 'no_effect'], [0, 0.1, 'baseline_not_positive'], [0.6, 1, 'target_out_of_range'], [0.5, -2, 'target_out_of_range']
   ]

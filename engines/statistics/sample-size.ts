@@ -1,6 +1,6 @@
 import { normalQuantile } from './distributions.ts'
 
-/** What is known of a metric before the experiment, per exposed person. */
+/** Expectation of a metric before the experiment, per exposed person. */
 export type MetricExpectation =
   | { kind: 'funnel', /** Conversion rate, 0 to 1. */ baseline: number }
   | { kind: 'count', /** Events per person. */ baseline: number, /** Variance over mean, default 1. */ dispersion?: number }
@@ -12,7 +12,7 @@ export interface SampleSizeGoal {
   minimumDetectableEffect: number
   /** Chance to see it when it is there. Default 0.8. */
   power?: number
-  /** Two-sided chance to see a difference when there is none. Default 0.05. */
+  /** Two-sided false-positive rate. Default 0.05. */
   significanceLevel?: number
   /** Rollout weights, the baseline's first, in any unit. Default: two equal ones. */
   weights?: readonly number[]

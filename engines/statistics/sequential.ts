@@ -28,7 +28,7 @@ export interface SequentialTuning {
  *
  *   likelihood ratio = exp(z^2 / 2 * N rho^2 / (1 + N rho^2)) / sqrt(1 + N rho^2)
  *
- * for N people and z standard errors. The p-value is one over it; the interval holds what is not yet refuted.
+ * for N people and z standard errors. The p-value is one over it; the interval holds the values not yet refuted.
  */
 export function compareSequentially (
   variant: Sample, baseline: Sample, tuning: SequentialTuning

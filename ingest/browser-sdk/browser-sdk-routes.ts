@@ -122,7 +122,7 @@ function noSuchFile (): HttpError {
   return new HttpError(404, 'invalid_request', 'not_found', 'There is no such posthog-js file.')
 }
 
-/** What is sent under one name. */
+/** A file served under one name. */
 interface Asset {
   /** Unlike that of any asset with other contents, for as long as the process runs. */
   name: string
@@ -159,7 +159,7 @@ const compress: Record<Encoding, (bytes: Buffer) => Promise<Buffer>> = {
  * Sends assets compressed as the client can read them, answers 304 to a client that has them, and remembers the
  * compressed bytes: each is compressed once, in a thread, when it is asked for first.
  *
- * @param maxAssets  So many are remembered; the one that was not asked for longest is forgotten.
+ * @param maxAssets  Size of the cache; the least recently used file is evicted.
  */
 function createSendAsset (maxAssets: number): SendAsset {
   const remembered = new Map<string, Promise<EncodedAsset>>()

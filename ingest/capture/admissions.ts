@@ -7,7 +7,7 @@ import { addressOf, type Sender, storedAddress } from './envelope.ts'
 import type { Quotas } from './quotas.ts'
 import type { Admission, Credentials } from './take-parsed-body.ts'
 
-/** What is known of a request before its body is read. */
+/** A request before its body is read. */
 export interface SentRequest {
   raw: IncomingMessage
   sender: Sender

@@ -39,7 +39,7 @@ export interface CaptureRequest extends SentRequest {
  * Takes a request one turn of the event loop (`setImmediate`) after its arrival, when a small body is there.
  *
  * @returns resolves when everything is durable: the caller may answer 200. Each promise in between would cost every
- *   request, so there is none where nothing has to be waited for.
+ *   request, so it returns one only if there is something to wait for.
  * @throws {HttpError} also by the promise: what the client did wrong, or 503 when nothing can be kept.
  */
 export type Capture = (request: CaptureRequest) => Promise<unknown>
@@ -117,7 +117,7 @@ export function createCapture (deps: CaptureDeps): Capture {
       if (noted === null) return kept
       return Promise.all([kept, warnings.add(taken.projectId, noted)]).then(() => refuseTooLarge(taken))
     }
-    // The rows of a body that is taken at once are in open messages by now, and those are in flight.
+    // The rows of a synchronously taken body are in open messages already, and those are in flight.
     return taken instanceof Promise ? holding(bodyRequest.receivedAt, taken.then(countAndWait)) : countAndWait(taken)
   }
 
@@ -152,8 +152,8 @@ function decodeSmallBody (
 }
 
 /**
- * When nothing else was in the body, its client is told: SDKs halve a batch down to such an event, and report it.
- * Clients that are told of each event know it already.
+ * If nothing else was in the body, the client gets an error: SDKs halve a batch down to such an event, and report it.
+ * Clients with an answer for each event know it already.
  */
 function refuseTooLarge ({ received, dropped, results }: TakenBody): void {
   if (results !== undefined || dropped.event_too_large !== received) return

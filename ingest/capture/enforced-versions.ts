@@ -4,7 +4,7 @@ import type { Metrics } from '../../platform/metrics.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 
-/** What is enforced in all projects. */
+/** Enforced definitions of all projects. */
 export interface EnforcedVersions {
   count: number
   /** The same in all processes that enforce the same; 0 when nothing is. Exact as a double. */

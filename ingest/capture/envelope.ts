@@ -8,7 +8,7 @@ import type { Fields, SentBody } from './find-events.ts'
 
 /** What a body and its query say about all of its events. */
 export interface Envelope {
-  /** The key, trimmed; empty when there is none. */
+  /** The key, trimmed; empty without one. */
   apiKey: string
   /** Only the events carry the key: all of them must carry the same one, if any. */
   keyIsOfEvents: boolean
@@ -27,7 +27,7 @@ export interface Envelope {
 
 /** Who sent a request. Its address is computed only when it is read. */
 export interface Sender {
-  /** As the trusted proxies say (`MILLRACE_TRUSTED_PROXIES`); that of the connection when there are none. */
+  /** As the trusted proxies say (`MILLRACE_TRUSTED_PROXIES`); that of the connection without proxies. */
   readonly ip: string
   readonly socket: { readonly remoteAddress?: string | undefined }
 }

@@ -16,12 +16,12 @@ export interface Quotas {
 }
 
 /**
- * What a client beyond the month is told to wait, in seconds: a quota can be raised at any moment, and SDKs that honour
+ * Retry-After for clients beyond the monthly quota, in seconds: a quota can be raised any time, and SDKs that honour
  * the header keep their events in memory meanwhile.
  */
 const MONTH_RETRY_SECONDS = 60
 
-/** Own events are remembered by so many milliseconds, and in so many slots; beyond, the oldest ones become one. */
+/** Length and maximum number of the slots of own events; beyond it, the oldest are merged. */
 const SLOT_MS = 5000
 const MAX_SLOTS = 1000
 
@@ -82,7 +82,7 @@ export function createQuotas ({ metrics, now }: { metrics: Metrics, now: () => n
       const at = now()
       fill(state, at)
       state.left -= events
-      // What is stored of a sample is no debt: it would be sampled long after the peak.
+      // Stored samples do not go into debt, or sampling would last long after the peak.
       if (state.quota.beyond === 'sample') state.left = Math.max(state.left, -(state.quota.burst ?? 0))
       if (state.quota.eventsPerMonth !== null) remember(state, at, events)
     }
@@ -112,7 +112,7 @@ function stateOf (
   return state
 }
 
-/** Fills the bucket. Returns what is in it. */
+/** Fills the bucket. Returns its level. */
 function fill (state: State, at: number): number {
   const { eventsPerSecond, burst } = state.quota
   // A clock that was set back fills nothing.

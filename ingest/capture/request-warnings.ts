@@ -18,7 +18,7 @@ import type { WarningTotals } from '../publish/warning-totals.ts'
 /** Reasons by what became of an event that does not meet its schema. */
 const UNMET_REASONS = { stored: 'schema_not_met', quarantined: 'schema_quarantined', dropped: 'schema_rejected' } as const
 
-/** Collects what is to be said about the events of one request. */
+/** Collects the warnings about the events of one request. */
 export class WarningCollector {
   readonly #receivedAt: number
   #collected: RequestWarnings | null = null
@@ -61,7 +61,7 @@ export class WarningCollector {
   #addDropped ({ reason, rule, unmet }: Dropped, sent: unknown): void {
     if (rule !== null) {
       const entry = this.#count(reason, { rule: rule.id })
-      // It does not say whom it is about: the rule may be there to keep just that out.
+      // Omits the distinct id: the rule may exist to keep exactly that out.
       const sample = (): WarningSample => ({ ...describeEvent(sent, rule.name, this.#receivedAt), distinctId: '' })
       if (entry.samples.length < MAX_SAMPLES) entry.samples.push(sample())
     } else if (unmet === null) this.add({ reason, value: () => faultOf(reason, sent) }, sent)
@@ -126,7 +126,7 @@ const KEY_ERRORS = new Set(['invalid_api_key', 'invalid_personal_api_key', 'perm
 /** Counts a refused request when the client is the reason: its key, its rate, or what it sent. */
 export type NoteRefusal = (error: unknown, request: { credentials?: { apiKey: string } }) => void
 
-/** The client of a refused request is told, so nothing waits for the count; the project is told as well. */
+/** Refused clients get an error at once, without waiting for the count that informs the project. */
 export function createNoteRefusal (warnings: Pick<WarningTotals, 'addRefused'>, now: () => number): NoteRefusal {
   return function noteRefusal (error, { credentials }) {
     if (!(error instanceof HttpError)) return

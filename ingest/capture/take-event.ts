@@ -68,8 +68,8 @@ export function createTakeEvent (
 
   /**
    * An update has some values of the event twice, so one may not fit a message although its event does. What it changes
-   * is left out then, as the pipeline leaves a change out that is too large (docs/query/persons.md); who is merged with
-   * whom, and identified, counts.
+   * is left out then, as the pipeline leaves a change out that is too large (docs/query/persons.md); merges and
+   * identification still apply.
    */
   function encodeAll (
     derived: readonly PersonsUpdate[], warnings: readonly EventWarning[]
@@ -110,7 +110,7 @@ function toReason (error: ErrorObject | undefined, value: unknown): DropReason {
 export function checkSchema (
   { check, version }: ActiveSchema, { row, properties }: NormalisedEvent
 ): SchemaFailure | null {
-  // Lone surrogates are stored as this character: then what is stored is checked, as a later check of the table does.
+  // Lone surrogates are stored as this character: then the stored form is checked, as a later check of the table does.
   const failure = row.properties.includes(REPLACEMENT)
     ? check(JSON.parse(row.properties) as Record<string, unknown>, 'stored')
     : check(properties, 'sent')

@@ -31,7 +31,7 @@ export interface Admission {
 /** @throws {HttpError} 400, 401 or 403 for the key, 429 when the project has sent too much, 503. */
 export type Admit = (credentials: Credentials) => Admission | Promise<Admission>
 
-/** What is known of a request besides its body. */
+/** A request without its body. */
 export interface BodyRequest {
   requestId: string
   query: Readonly<Record<string, unknown>>
@@ -43,7 +43,7 @@ export interface BodyRequest {
   dialect?: DialectRequest | undefined
 }
 
-/** What became of one event, for clients that are told. */
+/** Result of one event, for clients that get one per event. */
 export interface EventResult {
   uuid: string
   /** Null when the event was taken. */

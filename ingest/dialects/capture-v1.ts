@@ -7,7 +7,7 @@ import { parseTimestamp } from '../../engines/parse-timestamp.ts'
 import { parseUuid } from '../../engines/uuid.ts'
 import type { Dialect, DialectRequest, Translated } from './dialect.ts'
 
-/** RFC 3339 and nothing else: other notations of a time are a mistake that the client can be told of. */
+/** RFC 3339 and nothing else: other time formats are a client error. */
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/
 
 /** Distinct ids of programs that know none (docs/reference/contract/sdks.md 1.9): no person may come of them. */

@@ -21,16 +21,16 @@ export interface DialectRequest {
 export interface Translated {
   event: unknown
   drop: DropReason | null
-  /** As sent; empty when the client is not told about each event. */
+  /** As sent; empty if the client gets no result per event. */
   uuid: string
-  /** The word of the dialect for what is wrong or remarkable about the event. */
+  /** The dialect's term for the error or warning about the event. */
   detail?: string
-  /** What is to be counted about an event that is stored all the same, with a value to show. */
+  /** Warnings to count for an event that is stored anyway, each with a sample value. */
   warnings?: { reason: WarningReason, value: string }[]
 }
 
 export interface Dialect {
-  /** The client is told what became of each event; otherwise an event that cannot be kept fails the request. */
+  /** The client gets a result for each event; otherwise an event that cannot be stored fails the request. */
   readonly answersEachEvent: boolean
   /** @throws {HttpError} 400 for events that make the whole body invalid. Nothing of it has been taken then. */
   checkEvents?: (events: readonly unknown[]) => void

@@ -6,7 +6,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 /**
  * The messages of Segment's SDKs (docs/send/connect-sdk.md): `track`, `identify`, `page`, `screen`, `group`, `alias`,
- * each a row as PostHog's SDKs would have sent it. A user is the `userId`, or the `anonymousId` while there is none.
+ * each a row as PostHog's SDKs would have sent it. A user is the `userId`, else the `anonymousId`.
  */
 export function createSegment ({ eventType }: DialectRequest): Dialect {
   return {

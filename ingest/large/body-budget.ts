@@ -15,7 +15,7 @@ export interface BodyBudgetOptions {
 export interface Party {
   /** Takes turns with others. */
   sender: string
-  /** For whom room is reserved while it holds none: all senders of a project, once that is known. */
+  /** Owner of a reservation: all senders of a project, once known. */
   holder: string
 }
 
@@ -26,7 +26,7 @@ export interface BodyLease {
    * comes next does.
    */
   resize (bytes: number): void
-  /** Says for whom it is, once that is known. */
+  /** Sets the owner, once known. */
   assign (holder: string): void
   release (): void
 }
@@ -126,7 +126,7 @@ export class BodyBudget {
     }
   }
 
-  /** The first of each sender, unless it would need what is reserved for others. */
+  /** The first of each sender, unless it would need room reserved for others. */
   #candidates (): Waiting[] {
     const unreserved = this.#options.maxBytes - (this.#options.reservedBytes ?? 0)
     return [...Map.groupBy(this.#waiting, ({ sender }) => sender).values()].flatMap((own) => own.slice(0, 1))

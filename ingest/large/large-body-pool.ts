@@ -21,7 +21,7 @@ export interface LargeBodyPoolOptions {
   threads: number
   /** Each thread counts the names of its bodies. */
   names: NameLimits
-  /** Tells a thread what is known of a project that is beyond these. */
+  /** Reads the known names of a project beyond these limits, for a thread. */
   readKnownNames: ReadKnownNames
   logger: Logger
   /** Called when an event caused an unexpected error. */
@@ -37,8 +37,8 @@ export interface LargeBodyPool {
    * run it again, with that project.
    *
    * @param hooks.admit       Called in this thread, which has the keys.
-   * @param hooks.onInflated  Told how many bytes the body has when nothing is wrapped any more.
-   * @throws {HttpError} what is wrong with the body or its key; 413 when it takes more memory than a thread
+   * @param hooks.onInflated  Called with the size of the fully decoded body.
+   * @throws {HttpError} for errors of the body or its key; 413 when it takes more memory than a thread
    *   has; 503 when the thread died on it.
    */
   run (job: LargeBodyJob, hooks: LargeBodyHooks): Promise<LargeBodyResult | PostponedBody>
@@ -75,7 +75,7 @@ export interface LargeBodyJob extends BodyRequest {
   /** The secret of fingerprints; null while it is not known. */
   fingerprintKey: FingerprintKey | null
   cookielessSalts: CookielessSalts
-  /** The file of places; null: there is none. */
+  /** The GeoIP file, if any. */
   geoip: GeoipData | null
 }
 
@@ -97,7 +97,7 @@ export interface RoutedFrame extends EncodedFrame {
 /** The same ending as this file has: `.ts`, in the package `.js`. */
 const WORKER = new URL(`large-body-worker${path.extname(import.meta.filename)}`, import.meta.url)
 
-/** What a thread needs, unless it has it, or there is none. */
+/** A value for a thread, or a marker that it has it, or that there is no value. */
 export type Given<T> = T | 'known' | 'none'
 
 /** Main thread to worker. */
@@ -256,7 +256,7 @@ async function answerAdmission (
   }
 }
 
-/** The admission without what is compiled, and the definitions of what the thread does not have. */
+/** The admission without compiled checks, and the definitions that the thread lacks. */
 function withoutChecks (thread: Thread, admission: Admission): Omit<Extract<ToWorker, { kind: 'admitted' }>, 'kind'> {
   const { schemas, rules, ...project } = admission.project
   return {

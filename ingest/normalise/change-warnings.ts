@@ -55,7 +55,7 @@ function warn (found: NormalisedParts, reason: WarningReason, value: () => unkno
   found.warnings = [...found.warnings, { reason, value }]
 }
 
-/** What is stored is the text that was sent, or another one: nearly always this is decided by one comparison. */
+/** Warns if the stored text differs from the sent one, nearly always by one comparison. */
 function warnOfTexts (found: NormalisedParts, isTextReplaced: boolean): void {
   const { sent, row, read } = found
   if (isTextReplaced && warnOfBytes(found)) return

@@ -40,12 +40,12 @@ const LATEST_OFFSET = 12 * 60
  * adds as `$cookieless_extra`. When the salt is destroyed, 72 h after its day began, nobody can find out any more whose
  * id it was.
  *
- * Address, user agent and what is added are not stored. The site, as far as a cookie would reach, tells those of one
- * project apart. An event that carries an id of its own keeps it. An `$identify` names today's visitor as the one that
- * the user was.
+ * Address, user agent and additional input are not stored. The site, as far as a cookie would reach, separates the
+ * visitors of one project. An event with its own id keeps it. An `$identify` names today's visitor as the one that the
+ * user was.
  *
  * Without the salt (the event is too old, or Postgres was never there), the address or the user agent, the event is
- * stored under `$posthog_cookieless`, as it was sent: such visitors cannot be told apart. It is an ingestion warning.
+ * stored under `$posthog_cookieless`, as it was sent: such visitors are indistinguishable. It is an ingestion warning.
  */
 export function createTakeCookieless (salts: () => CookielessSalts): TakeCookieless {
   return function takeCookieless ({ distinctId, properties }, time, context) {

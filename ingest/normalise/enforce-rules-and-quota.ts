@@ -41,7 +41,7 @@ export function enforceRulesAndQuota (checked: CheckedEvent, context: RequestCon
     kind: 'enforced', properties: checked.properties, deep: NONE, weight: 1, editAddress: null, changedBy: NO_RULES
   }
   if (rules !== undefined) {
-    // Rules decide by what is stored: looks back have nothing else.
+    // Rules match the stored form, because predictions have nothing else.
     const { properties, dropped: deep } = withoutDeepProperties(checked.properties)
     const ruled = applyRules(rules.rules, {
       event, distinctId, properties, receivedAt, ip: addressOf(sentIp, context)

@@ -6,7 +6,7 @@ import type { RequestContext } from '../event.ts'
 
 type Properties = Readonly<Record<string, unknown>>
 
-/** What is known of a user besides what the event says. */
+/** Facts about the user beyond the event itself. */
 export interface Enrichment {
   /** The user agent says that it is a program. */
   isBot: boolean

@@ -53,7 +53,7 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  * top-level `$set`, `$set_once` and `$unset` move into them;
  * `$ip` leaves them when the project does not store addresses, and with `$raw_user_agent` when the visitor has no
  * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be replaced, and the place of the
- * address (`enrich.ts`), whose own properties replace none that were sent; and what is nested too deep is left out.
+ * address (`enrich.ts`), whose own properties replace no sent ones; and values nested too deep are left out.
  */
 export function createNormaliseEvent (
   { readProperties, takeCookieless, enrich, maxEventBytes }: NormaliseDeps

@@ -39,7 +39,7 @@ const NOTHING_PROMOTED: readonly string[] = PROMOTED_PROPERTIES.map(() => '')
 
 type Kind = 'e' | 'p' | 'g'
 
-/** What is known about a property name at one place of the tree. */
+/** A property name at one place of the tree. */
 interface Edge {
   rule: NameRule
   /** Name as it appears in the text; null when the name is skipped. */
@@ -75,7 +75,7 @@ export interface ReadProperties {
   cut: string | null
   /** A property whose name is described with U+FFFD in it, for what cannot be stored; null: none. */
   replaced: string | null
-  /** What is not described: a property whose name is too long, or all because they are too many; null: nothing. */
+  /** Properties without a definition: one with a long name, or all because they are too many; null: none. */
   undescribed: string | null
   /** A property may be nested too deep (`engines/body/property-depth.ts`). */
   isDeep: boolean
@@ -136,7 +136,7 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
     const sent = properties as Record<string, unknown>
     for (const name in sent) {
       const value = sent[name]
-      // What is within `$set` and the like is within the properties of the event, too.
+      // Values within `$set` and the like are within the properties of the event, too.
       if (kind === 'e' && !isDeep && typeof value === 'object') isDeep = isDeeperThan(value, MAX_PROPERTY_DEPTH)
       const edge = findEdge(shape, kind, prefix === '' ? name : prefix + name, name)
       if (edge === OVERLONG) {

@@ -37,7 +37,7 @@ export interface DurablePublisher {
   publishPersons: Publish
   /** Why the last write failed, by code; null when it succeeded. */
   readonly failures: Readonly<PublishFailures>
-  /** Ends draining; what is spooled stays for the next process. The spool is to be closed after it. */
+  /** Stops draining; spooled messages stay for the next process. Close the spool afterwards. */
   close (): Promise<void>
 }
 

@@ -82,7 +82,7 @@ interface GroupCommitOptions {
   fingerprintKey: () => FingerprintKey | null
   /** Longest time that a message stays open while others are in flight, in milliseconds. */
   maxWaitMs: number
-  /** Told of each message from its first row until it is durable. */
+  /** Tracks each message from its first row until it is durable. */
   publishedThrough: PublishedThrough
 }
 
@@ -126,7 +126,7 @@ class GroupCommit {
     return commit.done
   }
 
-  /** Sends what is open now. */
+  /** Sends the open messages. */
   #flush (): void {
     const commit = this.#open
     if (commit === null) return

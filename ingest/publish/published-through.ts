@@ -1,9 +1,9 @@
-/** Up to which moment of receipt everything is in the stream: the clock of receipt, and what is in flight. */
+/** Time of receipt up to which everything is in the stream: the receipt clock and the requests in flight. */
 
 /** A set-back clock that is further behind than this, in milliseconds, is followed: what it said before was wrong. */
 const LARGEST_STEP_BACK_MS = 86_400_000
 
-/** Length of the spans in which what is in flight is counted, in milliseconds: so much precision is lost. */
+/** Length of the spans that count requests in flight, ms: the precision of the result. */
 const SPAN_MS = 50
 
 /** What was received in one span of time and is not in the stream yet. */
@@ -22,7 +22,7 @@ export interface InFlight {
  *                          ^ everything received before t2 is in the stream, or in the spool
  * ```
  *
- * What is in flight is counted by spans of time, and a span begins with an arrival: a request costs the hot path one
+ * Requests in flight are counted by spans of time, and a span begins with an arrival: a request costs the hot path one
  * addition, no request is remembered, and without requests nothing is done.
  */
 export class PublishedThrough {
@@ -68,7 +68,7 @@ export class PublishedThrough {
     inFlight.count--
   }
 
-  /** What is in flight, in requests and messages. */
+  /** Requests and messages in flight. */
   get inFlight (): number {
     return this.#spans.reduce((sum, { count }) => sum + count, 0)
   }
@@ -106,7 +106,7 @@ export class PublishedThrough {
     this.raiseFloor(this.#announced)
   }
 
-  /** From here on, what was received before can be told from what comes. */
+  /** Separates earlier arrivals from later ones. */
   #beginSpan (startedAt: number): void {
     this.#spans = this.#spans.filter(({ count }) => count > 0)
     this.#taking = { startedAt, count: 0 }
@@ -114,7 +114,7 @@ export class PublishedThrough {
   }
 }
 
-/** Something else travels with what is in flight. Received earlier only when the clock was set back. */
+/** Adds to something in flight. Received earlier only if the clock was set back. */
 export function alsoReceived (inFlight: InFlight, receivedAt: number): void {
   if (receivedAt < inFlight.startedAt) inFlight.startedAt = receivedAt
 }

@@ -100,7 +100,7 @@ export function createPublishLetters ({ publish, hasRoom, onStored }: LetterPubl
   }
 }
 
-/** Counts them, and warns their projects: the count of what is quarantined has them, too. */
+/** Counts them, and warns their projects. They are included in the count of quarantined events. */
 export function countStoredLetters (
   metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null
 ): LetterPublishing['onStored'] {

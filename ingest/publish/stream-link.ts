@@ -87,7 +87,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     async close () {
       closed.abort()
       isUp = false
-      // Everything that was published is acknowledged or spooled by now; draining would wait for a server that is
+      // Everything published is already acknowledged or spooled; draining would wait for a server that is
       // unavailable.
       await connection?.close()
     }

@@ -56,7 +56,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     },
     // Anybody can send the headers of proxies.
     trustProxy: options.trustedProxies === '' ? false : options.trustedProxies,
-    // A request that comes while the process ends is answered as ever, and its client told to connect again.
+    // A request during shutdown is answered as usual, with `Connection: close`.
     return503OnClosing: false,
     genReqId: () => `${options.processId}-${(requests++).toString(36)}`,
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 500 }

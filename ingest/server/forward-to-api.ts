@@ -65,7 +65,7 @@ export async function forwardToApi (
       // The API builds absolute links, which must lead here, and believes what we say of the client. What the request
       // says itself was believed only if it came from a trusted proxy.
       rewriteRequestHeaders: (request, { expect: _, ...headers }) => ({
-        // The client was told to continue by this server; the HTTP client refuses to ask for it.
+        // This server already sent 100 Continue to the client; the HTTP client refuses the header.
         ...headers,
         [FORWARDED]: '1',
         'x-forwarded-for': request.ip,
@@ -148,7 +148,7 @@ function detachBody (raw: IncomingMessage): Readable {
   const body = new PassThrough()
   raw.pipe(body)
   raw.once('close', () => { if (!raw.complete) body.destroy(new Error('the client closed the connection')) })
-  // Anyone who reads the body is told; nobody else needs to be.
+  // Readers of the body get the error; nobody else needs it.
   body.on('error', () => {})
   return body
 }

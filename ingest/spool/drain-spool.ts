@@ -13,7 +13,7 @@ export interface DrainOptions {
   signal: AbortSignal
 }
 
-/** What is asked of a spool to drain it. */
+/** The part of a spool needed to drain it. */
 export interface DrainedSpool {
   /** Publishes the oldest messages and removes them; 0 when none is left. */
   drainSome: (publish: Publish) => Promise<number>
@@ -25,7 +25,7 @@ const LONGEST_PAUSE_MS = 1000
 
 /**
  * Publishes the messages of a spool until it is empty, however often the stream refuses; pauses double up to a
- * second. Ends early when aborted: what is left stays on the disk.
+ * second. Ends early when aborted: the rest stays on the disk.
  */
 export async function drainSpool ({ spool, publish, onProgress, logger, signal }: DrainOptions): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS

@@ -21,7 +21,7 @@ interface QueuedRecord {
 }
 
 /**
- * Appends messages to segment files. What is queued while a write is under way is written next, together, with one
+ * Appends messages to segment files. Messages queued during a write are written next, together, with one
  * fsync: the cost of durability is shared by all requests that wait for it.
  */
 export class SegmentWriter {
@@ -76,7 +76,7 @@ export class SegmentWriter {
         for (const record of records) record.reject(error)
       }
     }
-    // At once: what is appended before a promise could say so would wait for the next append.
+    // Synchronously: messages appended before a promise could resolve would wait for the next append.
     this.#writing = null
   }
 

@@ -18,7 +18,7 @@ export interface SpoolOptions {
 }
 
 /**
- * What is appended but not yet published, in a folder that belongs to this process. While the stream is unavailable or
+ * Messages appended but not yet published, in a folder that belongs to this process. While the stream is unavailable or
  * full, ingest answers 200 from here, and 503 only when this is full too: a stock posthog-node discards a batch after
  * nine seconds of 503, and restarting a stream takes longer.
  */
@@ -141,7 +141,7 @@ export class Spool {
     this.#options.logger.error({ file, bytes: message.payload.length, why }, 'set aside a spooled message in a file because its stream refuses it; fix the cause, then restart ingest to publish its events')
   }
 
-  /** Ends the writing and gives the folder back; what is left is for the next process. */
+  /** Stops writing and releases the folder; remaining messages are for the next process. */
   async close (): Promise<void> {
     await this.#writer.rotate()
     this.#options.lock.release()

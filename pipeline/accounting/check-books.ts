@@ -39,7 +39,7 @@ export interface CheckBooksOptions {
 }
 
 /**
- * Checks the books of a span. Never calls drift what is only under way:
+ * Checks the books of a span. Pending events are never reported as drift:
  *
  * ```
  *   books A --- replicas catch up --- rows are counted --- books B --- inserts under way at B have ended --- books C

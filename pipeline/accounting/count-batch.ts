@@ -69,12 +69,12 @@ async function splitRows (message: PartitionMessage, rows: Rows): Promise<KeyCou
   }
   const keys = await readKeys(message)
   if (keys !== null) return countKeys(keys, rows)
-  // Nothing can be told of its rows, so it is dead-lettered whole: no row of it is a duplicate that is left out.
+  // Its rows are unreadable, so it is dead-lettered whole: none of them is left out as a duplicate.
   if (header === null || !isWhole) return []
   return header.map((count) => ({ key: keyOf(count), events: count.events, duplicates: 0 }))
 }
 
-/** Null when there is none that agrees with the message. */
+/** Null without a header that agrees with the message. */
 function readHeader ({ headers, rows }: PartitionMessage): AcceptedCount[] | null {
   const counts = readAccepted(headers[HEADER.accepted])
   return counts !== null && counts.reduce((sum, { events }) => sum + events, 0) === rows ? counts : null

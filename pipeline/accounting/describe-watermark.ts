@@ -23,7 +23,7 @@ export interface WatermarkState {
   isStuck: boolean
 }
 
-/** What is known while it is kept. */
+/** Facts known to the process that keeps the watermark. */
 export interface WatermarkFacts {
   /** Epoch milliseconds; null while nothing is known. */
   completeThrough: number | null

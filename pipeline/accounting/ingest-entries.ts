@@ -115,9 +115,9 @@ export class IngestEntries {
   /**
    * Finds the moment before which everything that any ingest process received is in the stream.
    *
-   * It never passes what was announced, which was done before it was looked who is there: a process whose entry was not
-   * seen then reads the announcement before it receives anything. What is announced is a little ahead, so that not each
-   * proof has to write.
+   * It never passes the announcement, which precedes the reading of the entries: a process whose entry was missed then
+   * reads the announcement before it receives anything. The announcement runs a little ahead, so that not every proof
+   * has to write.
    *
    * @returns null when nothing is known: no entry, or one of a process that knows nothing yet.
    * @throws when NATS does not answer.

@@ -173,7 +173,7 @@ export class WatermarkKeeper {
   async #write (): Promise<void> {
     const { clickhouse, leads, recallMs = RECALL_MS } = this.#deps
     // What the process before reached; few rows are kept, and one that is lower would in the end take the place of all.
-    // Without NATS another one may keep it by now, and have reached more.
+    // Without NATS another process may have taken it over and advanced it.
     let isRecalled = this.#reached !== null && !this.#mayBeBehind
     if (!isRecalled || leads() === null) {
       const read = (await readCompleteThrough(clickhouse))?.getTime() ?? null

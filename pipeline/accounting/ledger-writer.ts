@@ -13,7 +13,7 @@ export function createInsertLedgerRows (clickhouse: ClickHouse): InsertLedgerRow
 }
 
 /**
- * Pause between two inserts of a partition, in milliseconds. Anyone who checks the books reads what is not yet written
+ * Pause between two inserts of a partition, in milliseconds. Checks of the books read unwritten entries
  * from the record, so only the view is behind.
  */
 const INTERVAL_MS = 10_000
@@ -45,7 +45,7 @@ export class LedgerWriter {
   /**
    * Writes what the table does not have.
    *
-   * @param recorded  The books as they are recorded: what is only in memory could be counted once more by a next owner.
+   * @param recorded  The books as recorded: entries only in memory could be counted again by the next owner.
    * @returns whether the table has it now; never rejects.
    */
   async write (recorded: PartitionLedger): Promise<boolean> {
@@ -57,7 +57,7 @@ export class LedgerWriter {
     return await this.#writing
   }
 
-  /** Writes until it is written, or told to stop. */
+  /** Retries until it is written or stopped. */
   async writeAll (recorded: PartitionLedger, stop: AbortSignal): Promise<void> {
     for (let attempt = 0; !stop.aborted && !await this.write(recorded); attempt++) {
       await pause(retryDelayMs(attempt), stop)

@@ -6,7 +6,7 @@ import { type MeasuredUsage, monthOf, nextMonthOf, writeUsage } from '../../plat
 import { readQuotas } from '../../platform/quotas/quota-store.ts'
 import { dayOf, sumUsage } from '../../platform/quotas/usage.ts'
 
-/** What is stored is in the books of ClickHouse after at most so long, in milliseconds. */
+/** Maximum delay from storing events to the books in ClickHouse, ms. */
 const BOOKS_BEHIND_MS = 10_000
 
 /**

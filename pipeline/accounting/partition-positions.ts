@@ -30,7 +30,7 @@ export async function readPositions (connection: NatsConnection): Promise<Partit
   return new Map((await readRecords(connection)).map(({ key, value }) => [key, toPosition(value)]))
 }
 
-/** The bucket also keeps what is known of all partitions together, under other keys. */
+/** The bucket also keeps records about all partitions together, under other keys. */
 async function readRecords (connection: NatsConnection): Promise<BucketEntry<PartitionRecord>[]> {
   const records = EVENT_CLASSES.map(async (eventClass) =>
     await readBucket<PartitionRecord>(connection, PARTITIONS_BUCKET, `${eventClass}.`))

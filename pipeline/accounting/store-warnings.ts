@@ -103,7 +103,7 @@ interface SourceTotal {
   total: WarningTotal
 }
 
-/** Never throws: a message that is none of ours would be redelivered indefinitely. */
+/** Never throws: a foreign message would be redelivered indefinitely. */
 function readMessage (message: JsMsg, logger: Logger): WarningsMessage {
   try {
     const { source, totals, drops = [] } = message.json<WarningsMessage>()

@@ -4,7 +4,7 @@
 export interface StreamPosition {
   /** Which life of the stream: sequences begin again when it is re-created. */
   life: string
-  /** Of the oldest message that nobody has acknowledged; one more than `last` when there is none. */
+  /** Sequence of the oldest unacknowledged message; one more than `last` without any. */
   first: number
   /** Of the newest message. */
   last: number

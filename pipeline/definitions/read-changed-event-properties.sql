@@ -1,5 +1,5 @@
 -- Which properties occurred on which events since the given moment: a page, as in read-event-volumes.sql. Times from
--- the future and NUL as there; a name with NUL in it is told apart here, so that a page reads only its part of the
+-- the future and NUL as there; a name with NUL in it stays distinct here, so that a page reads only its part of the
 -- table, in its order. `event_key` is the name as it is, in hexadecimal.
 WITH least(last_inserted, now64(3)) AS arrived, unhex({after_2:String}) AS after_event
 SELECT

@@ -28,7 +28,7 @@ interface RollUpSource {
   read: string
   /** Statement that writes it. Parameters: the rows as JSON, the time of ClickHouse's clock in epoch ms, day, limit. */
   upsert: string
-  /** Statement that removes what is not seen any more. Parameters: project, days, how many are kept. */
+  /** Statement that removes definitions no longer seen. Parameters: project, days, maximum number kept. */
   prune: string
 }
 
@@ -63,7 +63,7 @@ export const ROLL_UP_SOURCES: readonly RollUpSource[] = [
 ]
 
 /**
- * The statement that removes what is not seen any more. $1: the project. $2: for how many days rows are kept. $3: how
+ * The statement that removes definitions no longer seen. $1: the project. $2: for how many days rows are kept. $3: how
  * many are kept of those that were not seen for a week; the ones seen last stay.
  *
  * What somebody changed or queries name stays, and what no event has made. It comes back with its next event, created
@@ -89,7 +89,7 @@ export const ROWS_PER_PAGE = 10_000
 /** Maximum rows of one statement in Postgres. */
 const ROWS_PER_UPSERT = 2000
 
-/** A project keeps so many days' worth of new definitions when they are not seen for a week. */
+/** Days' worth of new definitions that a project keeps if they are not seen for a week. */
 const KEPT_DAYS = 10
 
 /** What a pass reads; times by ClickHouse's clock. */

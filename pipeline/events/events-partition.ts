@@ -41,8 +41,8 @@ export async function runEventsPartition (deps: PartitionDeps): Promise<void> {
 }
 
 /**
- * One session of a partition: claim it, repeat the batch range that was under way, then store what comes, until told to
- * stop.
+ * One session of a partition: claim it, repeat the batch range that was under way, then store new messages, until
+ * stopped.
  *
  * @throws {FencedError} when the partition went to another owner; anything else that a fresh session may overcome.
  */

@@ -50,7 +50,7 @@ export interface PartitionMessage {
 export interface ReaderOptions {
   /** Compressed bytes that may wait in memory, plus one pull of the same size. */
   maxBytes: number
-  /** Told of each message how long the stream kept it while it was waited for, in seconds. */
+  /** Called for each message with its delay in the stream while a pull waited for it, in seconds. */
   onDelay?: (seconds: number) => void
 }
 

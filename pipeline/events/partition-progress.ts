@@ -103,7 +103,7 @@ export class PartitionProgress {
     if (ledger !== this.#next.ledger) this.#next = { ...this.#next, ledger }
   }
 
-  /** The books cannot tell what is stored of the last minutes: they begin again, and those are not compared. */
+  /** The books no longer know the last minutes: they begin again, and those minutes are not compared. */
   reopenLedger (): void {
     const { entries } = this.#next.ledger
     this.#next = { ...this.#next, ledger: { ...openLedger(Date.now()), entries } }

@@ -273,7 +273,7 @@ export class PartitionSession {
     const taken = await deadLetterRows(this.#deps, { message: messages[0]!, token: this.#tokenOf(range), ...refused })
     if (!taken) return
     await this.#acknowledge(messages, range, { isDeadLettered: true })
-    // What was a copy of an event that is not stored after all is none.
+    // Copies of an event that was not stored are no longer duplicates.
     for (const message of this.#reader.buffer) delete message.deduplicated
   }
 

@@ -60,7 +60,7 @@ export class RefusedRowSearch {
   /**
    * Narrows the search after a batch range was refused. Waits a moment where ClickHouse, not a row, may be the cause.
    *
-   * @returns what is refused, once it is found; null while the messages have to be tried again in smaller pieces.
+   * @returns the refused rows, once found; null while the messages have to be retried in smaller pieces.
    */
   async narrow (
     messages: readonly PartitionMessage[], range: BatchRange, error: InsertError
@@ -96,7 +96,7 @@ export class RefusedRowSearch {
     return null
   }
 
-  /** Widens the search after so many messages were stored. A limit that was not reached has served its time. */
+  /** Widens the search after messages were stored. A limit that was not reached is obsolete. */
   widen (messages: number): void {
     const isReached = messages >= this.limits.messages
     this.limits = { messages: isReached ? this.limits.messages * 2 : Infinity, rows: this.limits.rows * 2 }

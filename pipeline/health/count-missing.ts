@@ -73,7 +73,7 @@ export class MissingCounter {
   }
 
   /**
-   * @returns what is known now; null while partitions are about to be claimed, so that nothing can be said.
+   * @returns the current count; null while partitions are being claimed.
    * @throws when JetStream does not answer.
    */
   async count (): Promise<MissingReading | null> {
@@ -130,7 +130,7 @@ export class MissingCounter {
 }
 
 /**
- * Brings what is known to this moment.
+ * Updates the count to the present.
  *
  * @returns `missing` as it seems now; null while that is unknown.
  */

@@ -19,7 +19,7 @@ export interface BackupWatch extends Pick<IntervalLoop, 'stop'> {
 /**
  * Watches how old the last backup is and whether the last one failed.
  *
- * @param options.intervalMs  Of scheduled backups; 0: there are none.
+ * @param options.intervalMs  Interval of scheduled backups; 0 without a schedule.
  */
 export function watchBackups ({ sql, intervalMs, metrics, logger }: {
   sql: Sql, intervalMs: number, metrics: Metrics, logger: Logger

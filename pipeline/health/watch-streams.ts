@@ -110,7 +110,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   }
 
   async function count (): Promise<void> {
-    // An error: NATS is unavailable, which the connection logs. What is missing still is.
+    // On an error NATS is unavailable, which the connection logs. The last count stays valid.
     const reading = await counter.count().catch(() => null)
     if (reading === null) return
     missing = reading.found

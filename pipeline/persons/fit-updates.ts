@@ -27,7 +27,7 @@ export function takeFitting (
   return { updates, large: [...large] }
 }
 
-/** Adds what is large of the rows that an update names. Returns the bytes of what is new. */
+/** Adds the large rows that an update names. Returns the bytes of the new ones. */
 function addLarge (large: Set<OwnerRow>, update: PersonsUpdate, found: FoundRows): number {
   let bytes = 0
   for (const row of rowsOf(update, found)) {

@@ -52,7 +52,7 @@ export interface FoundRows {
 /**
  * Finds the persons, groups and group types that updates name, in a fixed number of queries.
  *
- * The caller has the persons lock of their projects, so what is found stays true until its transaction ends, or it
+ * The caller has the persons lock of their projects, so the result stays true until its transaction ends, or it
  * changes it.
  */
 export async function findRows (

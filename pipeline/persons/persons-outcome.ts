@@ -38,7 +38,7 @@ export type PersonsRefusal = (typeof PERSONS_REFUSALS)[number]
 /** An update that is to be dead-lettered, or what came instead of one. */
 export interface RefusedUpdate {
   reason: PersonsRefusal
-  /** What is wrong, for the operator; never a property value. */
+  /** Error for the operator; never a property value. */
   detail: string
   /** SQLSTATE, when Postgres refused it. */
   code?: string

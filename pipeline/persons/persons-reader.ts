@@ -17,7 +17,7 @@ const ACK_WAIT_MS = 60_000
 
 export interface PersonsReaderOptions {
   connection: NatsConnection
-  /** Told of each message how long the stream kept it while it was waited for, in seconds. */
+  /** Called for each message with its delay in the stream while a pull waited for it, in seconds. */
   onDelay?: (seconds: number) => void
 }
 

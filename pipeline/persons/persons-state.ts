@@ -11,14 +11,14 @@ export interface PropertyOwner {
   sizeBound: number
   /** `sizeBound` is exact, and stays so; see `measureOwner`. */
   isMeasured: boolean
-  /** Differs from what is stored. */
+  /** Differs from the stored person. */
   changed: boolean
   /**
    * Of a person, by name: when an event set the value, epoch milliseconds, below zero of a live event. As far as they
    * are known; see `property-times.ts`.
    */
   times?: Map<string, number>
-  /** Its times differ from what is stored. */
+  /** Its times differ from the stored ones. */
   isRetimed?: boolean
 }
 

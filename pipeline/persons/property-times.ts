@@ -12,8 +12,8 @@ import { type Properties, type PropertyOwner, putProperty } from './persons-stat
 const LATE_MS = 86_400_000
 
 /**
- * Makes the part of a change that is newer than what is there. A forced merge has the latest, whatever its time: an
- * import of persons sends what they are now.
+ * Applies the part of a change that is newer than the stored values. A forced merge always wins: an import of
+ * persons sends their present state.
  */
 export function changeByTime (owner: PropertyOwner, update: PersonUpdate | MergeUpdate): 'done' | 'too_large' {
   const { timestamp, byTime = false, set = {}, setOnce = {}, unset = [] } = update

@@ -6,12 +6,12 @@ import { type PropertyOwner, putProperty } from './persons-state.ts'
  * the target's win, the source's fill the gaps. Nothing changes when they would be larger than `MAX_PROPERTIES_BYTES`.
  * When they fit, the source's object may have become the target's: it is not to be used any more.
  *
- * Goes over the smaller of both only, so a batch of merges takes time by what is merged: neither a large target, nor a
+ * Iterates over the smaller one only, so a batch of merges takes time by the merged data: neither a large target, nor a
  * large source that is merged from person to person, is copied each time.
  */
 export function uniteProperties (target: PropertyOwner, source: PropertyOwner): 'done' | 'too_large' {
   let size = target.sizeBound + source.sizeBound
-  // What was exact stays so: to measure a large person again after each merge would cost what is saved here.
+  // Exact sizes stay exact: measuring a large person again after each merge would cost the time saved here.
   const isMeasured = target.isMeasured || source.isMeasured || size > MAX_PROPERTIES_BYTES
   if (isMeasured) {
     measureOwner(target)

@@ -155,7 +155,7 @@ async function insertDistinctIds (
  * Moves what belonged to merged persons to those they were merged into: distinct ids and memberships of cohorts. The
  * identifiers that flags hash are stored by distinct id and need no move.
  *
- * @param alive  The persons that are left; each is stored by now.
+ * @param alive  The remaining persons, all of them stored.
  * @returns the moved distinct ids.
  */
 async function moveDistinctIds (

@@ -9,7 +9,7 @@ const PULL_EXPIRES_MS = 30_000
 
 const HEARTBEAT_MS = 1000
 
-/** So many heartbeats may be missing. A server that died, or a consumer without a leader, sends none. */
+/** Tolerated missing heartbeats. A dead server, or a consumer without a leader, sends no heartbeats. */
 const MISSED_HEARTBEATS = 3
 
 /** Larger than any message with its headers: for the message that does not fit into a usual pull. */
@@ -18,7 +18,7 @@ const LARGEST_PULL_BYTES = MAX_MESSAGE_BYTES + 1_048_576
 /** Code of the answer that nobody listens. */
 const NO_RESPONDERS = 503
 
-/** So many first pulls may reach nobody, with a pause between them in milliseconds. */
+/** Initial pulls that may reach nobody, and the pause between them, ms. */
 const UNHEARD_PULLS = 10
 
 const UNHEARD_PAUSE_MS = 50
@@ -47,7 +47,7 @@ export interface OrderedPullsOptions {
   hasRoom: () => boolean
   onMessage: (message: Msg, place: MessagePlace) => void
   /**
-   * Told of each message how long it lay in the stream while a pull waited for it, in seconds. It compares the clock of
+   * Called for each message with its delay in the stream while a pull waited for it, in seconds. Compares the clock of
    * nats-server with ours.
    */
   onDelay?: (seconds: number) => void

@@ -43,7 +43,7 @@ export class PartitionLease {
     this.#renewedAt = stored.renewedAt
   }
 
-  /** @throws {FencedError} when the partition has another owner; any other error leaves open what is recorded. */
+  /** @throws {FencedError} when the partition has another owner; after any other error the record is unknown. */
   async write (record: PartitionRecord): Promise<void> {
     const askedAt = performance.now()
     this.#revision = await this.#records.replace(this.partition, record, this.#revision)

@@ -1,4 +1,4 @@
-/** What is durably known about each partition of events, and the bucket in NATS that keeps it. */
+/** Durable records of the partitions of events, and the bucket in NATS that keeps them. */
 import { JetStreamApiError } from '@nats-io/jetstream'
 import type { KV, KvEntry } from '@nats-io/kv'
 import { MillraceError } from '../../engines/errors.ts'
@@ -10,7 +10,7 @@ import { openLedger } from '../accounting/ledger-entries.ts'
 import { partitionKey, type Partition } from './find-partitions.ts'
 
 /**
- * What is durably recorded about a partition: its owner, how far it is acknowledged, and the insert that may be under
+ * Durable record of a partition: its owner, how far it is acknowledged, and the insert that may be under
  * way.
  *
  * ```

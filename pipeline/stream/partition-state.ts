@@ -23,9 +23,9 @@ export class PartitionState {
   pendingMessages = 0
   /** Their bytes, estimated from those in memory. */
   pendingBytes = 0
-  /** When the oldest unacknowledged message in memory was stored in the stream, epoch ms; 0 when there is none. */
+  /** When the oldest unacknowledged message in memory was stored in the stream, epoch ms; 0 without one. */
   oldestStoredAt = 0
-  /** When the insert under way began, epoch ms; 0 when there is none. */
+  /** When the insert under way began, epoch ms; 0 without one. */
   insertingSince = 0
   lastError: string | null = null
   /** Sessions that failed in a row: the pause before the next one grows with them. */

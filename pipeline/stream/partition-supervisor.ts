@@ -27,7 +27,7 @@ export interface PartitionControl {
   state: PartitionState
   /** Finish what was begun, release the partition and return. */
   stop: AbortSignal
-  /** Abandon what is under way; the next owner repeats it. */
+  /** Abandons the work under way; the next owner repeats it. */
   abort: AbortSignal
   /** The process ends: return although the partition could not be released. */
   giveUp: AbortSignal
@@ -141,7 +141,7 @@ export interface SessionDeps extends PartitionControl {
 
 /**
  * Repeats sessions of a partition until it is stopped or belongs to another process. Whatever goes wrong ends a
- * session; the next one follows after a growing pause, and starts from what is durably recorded, as a new owner does.
+ * session; the next one follows after a growing pause, and starts from the durable record, as a new owner does.
  *
  * @param session  Returns when the partition is stopped, or its phase is `standby`. Throws what a fresh session may
  *                 overcome, or `FencedError` when the partition went to another process.

@@ -10,7 +10,7 @@ export type ClickHouse = ReturnType<typeof createClient>
 export const OUR_LOG_COMMENT = 'millrace'
 
 /**
- * What is inserted and read through any node goes to the first replica of each shard that answers, not to the node's
+ * Inserts and reads through any node go to the first replica of each shard that answers, not to the node's
  * own copy: a reader sees what was confirmed, whatever another replica still lacks. One that came back is passed over
  * until it lacks at most the last second; where every replica lacks something, the one that lacks least answers.
  */

@@ -18,7 +18,7 @@ const SHARED_FILL = 0.5
 const MAX_FILL = 0.9
 const MAX_PROJECT_SHARE = 0.1
 
-/** How long a reading of the stream is used, in milliseconds. What is added meanwhile is counted here. */
+/** How long a reading of the stream is valid, ms. Letters added in between are counted here. */
 const REMEMBERED_MS = 1000
 
 /** Readings that are remembered: a project each. */

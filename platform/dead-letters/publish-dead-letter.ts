@@ -145,6 +145,6 @@ export function deadLetterHeaders (letter: Omit<NewDeadLetter, 'headers' | 'body
 
 /** Blanks instead of line breaks and control characters, which would end a header. */
 function toLine (text: string): string {
-  // eslint-disable-next-line no-control-regex -- these are what is replaced
+  // eslint-disable-next-line no-control-regex -- these are replaced
   return text.replaceAll(/[\s\u0000-\u001f\u007f]+/g, ' ')
 }

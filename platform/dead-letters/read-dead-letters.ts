@@ -100,7 +100,7 @@ export async function countDeadLetters (connection: NatsConnection, filter: Dead
   return count
 }
 
-/** Reads one dead letter with its body; null when there is none of that id. */
+/** Reads one dead letter with its body; null if it does not exist. */
 export async function readDeadLetterById (connection: NatsConnection, id: number): Promise<OpenedDeadLetter | null> {
   const message = await (await jetstreamManager(connection)).streams.getMessage(DEAD_LETTER_STREAM, { seq: id })
   if (message === null) return null

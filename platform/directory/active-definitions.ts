@@ -20,7 +20,7 @@ export interface DefinitionKind<Row extends ActiveVersion, Compiled, Definitions
   /** Begins the log line about a version that does not compile: `an event schema`. */
   what: string
   /**
-   * Reads what is active in all projects by one statement, so that nothing is half of one state and half of another;
+   * Reads the active definitions of all projects in one statement, so that they are consistent;
    * each project's in the order that `toDefinitions` needs.
    *
    * @param known  Versions whose text need not be read again.
@@ -37,8 +37,8 @@ export interface DefinitionKind<Row extends ActiveVersion, Compiled, Definitions
 const TURN_MS = 5
 
 /**
- * Returns a function that reads what is active, and compiles what is new; projects without anything active are not in
- * the map. What did not change stays the same object, by which threads know that they have it. A project of which one
+ * Returns a function that reads active definitions and compiles new ones; projects without active ones are not in the
+ * map. Unchanged definitions stay the same object, by which threads know that they have it. A project of which one
  * version does not compile (a newer process has stored what this one does not know) keeps what it had; in a process
  * that has just begun it gets those that compile: most of what must be kept out is better than nothing.
  */

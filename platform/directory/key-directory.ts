@@ -63,7 +63,7 @@ export interface KeyDirectoryState {
   readAt: number
   /** Lookups answered from memory. */
   hits: number
-  /** Lookups of what is not in the copy, or has expired. */
+  /** Lookups of keys that are missing from the copy or have expired. */
   misses: number
 }
 
@@ -76,7 +76,7 @@ export interface KeyDirectoryOptions {
   maxWaitMs: number
 }
 
-/** Readings because of unknown keys: so many in a row, and one a second on average. */
+/** Maximum reads in a row because of unknown keys; one per second on average. */
 const MAX_READS_IN_A_ROW = 5
 const MS_PER_READ = 1000
 
@@ -212,7 +212,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
 /**
  * The project that a personal key is used for: the one named, or the only one the key is for.
  *
- * @throws {HttpError} 400 `invalid_project` when it is none, or the key is not for it.
+ * @throws {HttpError} 400 `invalid_project` if it does not exist, or the key is not for it.
  */
 function readProjectId ({ projectIds }: PersonalKey, named: unknown): number {
   const candidate = named ?? (projectIds?.length === 1 ? projectIds[0] : undefined)

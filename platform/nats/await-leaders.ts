@@ -16,7 +16,7 @@ const ANSWER_MS = 1500
 /** Longer than an election takes (4 to 9 s), in milliseconds. After that whoever waits finds out what else is wrong. */
 const WITHIN_MS = 12_000
 
-/** What is asked for while others wait for the same, by connection. */
+/** Pending requests, shared by callers that wait for the same, by connection. */
 const asking = new WeakMap<NatsConnection, Map<string, Promise<void>>>()
 
 /** Which leaders are waited for. */

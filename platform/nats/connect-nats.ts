@@ -66,7 +66,7 @@ export async function connectNats (options: {
   }
 }
 
-/** Tries each server once; what is connected reconnects until it is closed. */
+/** Tries each server once. A connection reconnects until it is closed. */
 async function connectOnce (
   { servers, name, timeoutMs }: { servers: NatsServers, name: string, timeoutMs?: number }
 ): Promise<NatsConnection> {
@@ -121,7 +121,7 @@ export interface NatsServers {
   servers: string[]
   user?: string
   pass?: string
-  /** Present: the connection is encrypted and the certificate of the server checked, or there is none. */
+  /** Present: requires an encrypted connection with a valid server certificate. */
   tls?: Record<string, never>
 }
 

@@ -10,7 +10,7 @@ import { forgetsStreams, type Greeting, OLDEST_NATS_SERVER, type OldNatsServer, 
 export interface OldServer {
   /** `host:port`. */
   server: string
-  /** Empty: it told none. */
+  /** Empty if not reported. */
   version: string
 }
 

@@ -44,7 +44,7 @@ export async function readStreamInfo (
 }
 
 /**
- * Whether a state comes from the leader of the stream, whom most of its servers have followed just now.
+ * Whether a state comes from the leader of the stream, recently followed by a majority of its servers.
  *
  * @param cluster  Of the state. Undefined: a single server.
  */

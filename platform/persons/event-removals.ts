@@ -6,7 +6,7 @@ import { waitForReplicas } from '../clickhouse/wait-for-replicas.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 
 /**
- * What is removed:
+ * Removes:
  *
  * - `person`: events of these persons that were received up to a time, epoch milliseconds.
  * - `days`: events of these projects from before a day, `YYYY-MM-DD`.

@@ -208,7 +208,7 @@ async function rememberEvents (
 async function startDelete (
   deletion: PersonDeletion, deps: FinishDeletionDeps, { table, where, change = 'DELETE' }: Work
 ): Promise<void> {
-  // Every node has these tables whole, and one log of mutations: told once, all of them do it.
+  // Every node has these tables in full and shares one log of mutations, so one mutation reaches all of them.
   const nodes = WHOLE_TABLES.includes(table) ? '' : onCluster(deps.cluster ?? '')
   const statement = `ALTER TABLE ${table} ${nodes} ${change}`
   let chunk = 0

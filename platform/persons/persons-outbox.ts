@@ -81,7 +81,7 @@ function * toChunks (rows: readonly Record<string, unknown>[]): Generator<{ text
  *
  * @returns how many rows were stored, and how many rows of the outbox ClickHouse can never store; those stay, with the
  *   reason in the column `refused`.
- * @throws when Postgres or ClickHouse is unavailable; what is not stored stays in the outbox.
+ * @throws when Postgres or ClickHouse is unavailable; unstored rows stay in the outbox.
  */
 export async function drainPersonsOutbox (options: {
   sql: Sql

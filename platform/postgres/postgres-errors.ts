@@ -14,7 +14,7 @@ const NO_CONNECTION = new Set([
 
 /**
  * The one table of Postgres' errors, by SQLSTATE or by its class (the first two characters); the SQLSTATE decides
- * first. Names are those of appendix A of the manual. What is missing here is `unknown`.
+ * first. Names are those of appendix A of the manual. Missing ones are `unknown`.
  */
 export const POSTGRES_ERRORS: Readonly<Record<string, KnownStoreError>> = {
   // Postgres cannot do it now.

@@ -1,4 +1,4 @@
-/** How many events a project may send: what is set, in Postgres, and what ingest reads of it. */
+/** Quotas of projects: settings in Postgres, and their form in ingest. */
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
 import type { MeasuredUsage } from './measured-usage.ts'
@@ -35,7 +35,7 @@ export interface ProjectQuota {
   sampleRate: number
 }
 
-/** A quota with what is known of the usage; null: nothing yet. */
+/** A quota with the measured usage; null until it is measured. */
 export interface ActiveQuota extends ProjectQuota {
   usage: MeasuredUsage | null
 }

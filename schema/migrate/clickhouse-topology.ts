@@ -91,7 +91,7 @@ export interface DistributedTablesOptions {
 
 /**
  * The statements that make `<database>_all`, in which the same names mean the tables of all shards: for analysts, the
- * API, and the inserts of a pipeline that spreads events over shards. They replace what is there, which holds no data,
+ * API, and the inserts of a pipeline that spreads events over shards. They replace existing tables, which hold no data,
  * so that new columns appear.
  *
  * To be run in that order, with `<database>_all` as the current database from the second on.

@@ -18,9 +18,9 @@ export interface MigrateOptions {
   topology?: ClickHouseTopology
   /** Names of the migrations of an earlier version, whose data is about to be restored. Default: all. */
   only?: { postgres: readonly string[], clickhouse: readonly string[] }
-  /** Is told, once, which of `FILES_BY_HAND` are others than those of the version that migrated last. */
+  /** Called once with those of `FILES_BY_HAND` that changed since the version that migrated last. */
   onFilesByHand?: (files: string[]) => unknown
-  /** Is told which tables and views some nodes of a ClickHouse cluster lacked, and have now. */
+  /** Called with the tables and views created on nodes of a ClickHouse cluster that lacked them. */
   onCreated?: (names: string[]) => unknown
 }
 

@@ -29,7 +29,7 @@ export const FLUSH_SETTINGS: Readonly<Record<string, number>> = {
 }
 
 /**
- * A replica that is killed may have a part that Keeper does not know, which nobody was told is stored. It sets the part
+ * A killed replica may have a part that Keeper does not know, and that was never acknowledged. It sets the part
  * aside when it starts; by default not when the part has most rows of a small table, which then stays read-only.
  */
 const REPLICATED_SETTINGS: Readonly<Record<string, number>> = { replicated_max_ratio_of_wrong_parts: 1 }
@@ -65,7 +65,7 @@ const VIEW = /^(?:CREATE MATERIALIZED VIEW IF NOT EXISTS|ALTER TABLE) (\w+_view)
  * @param url     `http://user:password@host:port/database`.
  * @param topology  One node or a cluster.
  * @param only  Names of those to apply; absent: all.
- * @param onCreated  Is told which tables and views some nodes of the cluster lacked.
+ * @param onCreated  Called with the tables and views that some nodes of the cluster lacked.
  * @returns the names of the applied migrations.
  * @throws {MigrationError} `MILLRACE_MIGRATION_TOPOLOGY` for tables of one server on a cluster, and the reverse.
  */
@@ -159,7 +159,7 @@ async function refuseOtherTopology (client: ClickHouseClient, { cluster }: Click
  *
  * A view passes on a token of its own for each insert. ClickHouse (26.7) makes it from other names before the first
  * restart than after it: an insert that was stored by the view before a crash, and is repeated after it, would be
- * counted twice. Only done while no node has an event: the view misses what is inserted meanwhile.
+ * counted twice. Only done while no node has an event: the view misses rows inserted meanwhile.
  */
 async function reattachView (client: ClickHouseClient, view: string, topology: ClickHouseTopology): Promise<void> {
   const events = await client.query({
@@ -192,7 +192,7 @@ function everywhere ({ cluster }: ClickHouseTopology, table: string, database = 
 }
 
 /**
- * Makes every table of the migrations flush what is inserted, before the insert is answered: JetStream and the outbox
+ * Makes every table of the migrations flush inserted rows before the insert is answered: JetStream and the outbox
  * of persons forget what ClickHouse confirmed.
  *
  * Checked after each run of the migrations, so that a later table and one that was restored from an older backup get

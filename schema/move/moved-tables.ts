@@ -14,7 +14,7 @@ export interface MovedTable {
   hashed: readonly string[]
   /** Rows to copy. Default: `merged`. Replacing tables are copied as they are, tombstones included. */
   raw?: boolean
-  /** The same row twice is one: groups are added to what is there. Otherwise what is there is removed first. */
+  /** Repeated rows count once, so groups are added to existing rows. Otherwise existing rows are removed first. */
   isRepeatable: boolean
   /** Rows that are about to expire leave each side at another time. */
   condition?: string

@@ -50,7 +50,7 @@ export function countExtra (differing: readonly DifferingGroup[]): number {
   return differing.reduce((sum, { source, target }) => sum + Math.max(0, (target?.rows ?? 0) - (source?.rows ?? 0)), 0)
 }
 
-/** Per share the time up to which the target has events of a day; what is later may be appended. */
+/** Per share the time up to which the target has events of a day; later events may be appended. */
 export function timesOfShares (differing: readonly DifferingGroup[]): number[] {
   const times: number[] = Array.from({ length: EVENT_SHARES }, () => 0)
   for (const { share, target } of differing) times[share] = target?.last ?? 0

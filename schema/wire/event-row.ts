@@ -2,7 +2,7 @@
  * The row layout: which columns a frame carries, in order, with the types its Native block declares.
  *
  * Every change of the columns takes the next number. The header of a Native block names its columns, so a writer
- * understands all earlier layouts: ClickHouse fills what is absent with its default. A writer that meets a later one
+ * understands all earlier layouts: ClickHouse fills missing columns with defaults. A writer that meets a later one
  * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest
  * (docs/run/operations.md). New columns go to the end, and none is ever taken away: a frame in the stream may be as old
  * as the longest outage. A frame leaves out groups and promoted columns that are empty in all its rows, unless the

@@ -1,4 +1,4 @@
-/** What is remembered, by uuid, of events that are not in `events`: the rows of the table `event_traces`. */
+/** Traces, by uuid, of events that are not in `events`: the rows of the table `event_traces`. */
 import { createHash } from 'node:crypto'
 
 /** The table; `docs/send/what-happens-to-an-event.md` says how many rows are kept at most. */

@@ -103,7 +103,7 @@ function uint64 (value: bigint): Uint8Array {
 /**
  * Decodes the types that a frame may use (`ColumnType`); cells are views of `bytes`.
  *
- * @param options.columns  Stop after so many columns. The identity of an event is in the first five.
+ * @param options.columns  Stop after this many columns. The identity of an event is in the first five.
  * @throws {MillraceError} `MILLRACE_BLOCK_INVALID` with action `dead-letter` when the bytes are not such a block.
  */
 export function decodeNativeBlock (bytes: Uint8Array, options: { columns?: number } = {}): NativeBlock {

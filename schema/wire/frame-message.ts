@@ -71,7 +71,7 @@ export interface FingerprintedEvent {
 
 const DAY_MS = 86_400_000
 
-/** Names of events repeat; their hashes are kept, up to so many. */
+/** Maximum cached hashes of event names, which repeat. */
 const MAX_NAMES = 10_000
 
 /** Writes the fingerprints of events. */

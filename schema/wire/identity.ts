@@ -21,17 +21,17 @@ export const MAX_NAME_LENGTH = 200
 /** Characters of a group key at most; with 4 bytes each it still fits an index of Postgres (2,704 bytes). */
 export const MAX_GROUP_KEY_LENGTH = 400
 
-/** A distinct id as stored, also the anonymous one, the alias and the device's; empty when there is none. */
+/** A distinct id as stored, also the anonymous one, the alias and the device's; empty without one. */
 export function toDistinctId (value: unknown): string {
   return toStorableText(cutText(identityText(value), MAX_DISTINCT_ID_LENGTH))
 }
 
-/** The key of a group as stored; empty when there is none. */
+/** The key of a group as stored; empty without one. */
 export function toGroupKey (value: unknown): string {
   return toStorableText(cutText(identityText(value), MAX_GROUP_KEY_LENGTH))
 }
 
-/** A group type as stored; empty when there is none. The separator of `property_types` becomes U+FFFD, too. */
+/** A group type as stored; empty without one. The separator of `property_types` becomes U+FFFD, too. */
 export function toGroupType (value: unknown): string {
   const name = toStorableText(cutText(identityText(value), MAX_NAME_LENGTH))
   return name.includes(GROUP_TYPE_SEPARATOR) ? name.replaceAll(GROUP_TYPE_SEPARATOR, REPLACEMENT) : name
@@ -45,7 +45,7 @@ export function toEventName (name: string): string {
 function identityText (value: unknown): string {
   if (typeof value === 'string') return value
   if (value === undefined || value === null) return ''
-  // A number beyond all doubles, such as 1e400, is none, as NaN is.
+  // A number beyond all doubles, such as 1e400, counts as absent, like NaN.
   if (typeof value === 'number') return Number.isFinite(value) ? numberText(value) : ''
   return isExactNumber(value) ? numberText(value) : stringifyJson(value)
 }

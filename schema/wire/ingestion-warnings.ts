@@ -96,7 +96,7 @@ export interface WarningSample {
   /** SDK and its version. */
   lib: string
   libVersion: string
-  /** The value at fault, as text; of a wrong key its first characters only, of a body what is wrong with it. */
+  /** The value at fault, as text; for a wrong key its first characters only, for a body the error. */
   value: string
 }
 

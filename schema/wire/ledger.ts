@@ -92,7 +92,7 @@ export interface LedgerEntry {
   deadLettered: number
 }
 
-/** What is kept of the books in a partition's record. */
+/** The part of the books in a partition's record. */
 export interface PartitionLedger {
   /** Every event received in this minute or later is in the books; minutes since 1970. */
   openedAt: number

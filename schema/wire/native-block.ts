@@ -4,7 +4,7 @@ import type { ColumnType } from './event-row.ts'
 
 /**
  * One Native block in memory, as the rare paths need it: to look into a suspicious message, to remove duplicates, to
- * split a message of which a row is refused. Cells keep their bytes, so that what is written again is what was read.
+ * split a message of which a row is refused. Cells keep their bytes, so that rewriting does not change them.
  */
 export interface NativeBlock {
   rows: number

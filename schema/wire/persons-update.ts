@@ -74,7 +74,7 @@ export function personsPartition (update: PersonsUpdate): number {
   return update.projectId % PERSONS_PARTITIONS
 }
 
-/** What an update says beside properties: whom it creates, merges or identifies. */
+/** An update without its properties: the persons it creates, merges or identifies. */
 export function withoutProperties (update: PersonsUpdate): PersonsUpdate {
   if (update.kind === 'groupType') return update
   if (update.kind === 'group') return { ...update, set: {} }

@@ -198,7 +198,7 @@ t.test('rules in the console', async (t) => {
 
     const nested = { type: 'AND', values: [{ type: 'ip', value: '10.0.0.0/8' }, { type: 'OR', values: [{ type: 'sdk', value: 'web' }, { type: 'sdk', value: 'node' }] }] }
     await page.getByLabel('Condition and actions').fill(JSON.stringify({ condition: nested, actions: [{ type: 'drop' }] }))
-    await page.getByText('the SDK is "web" or the SDK is "node" It is changed in the JSON.').waitFor()
+    await page.getByText('the SDK is "web" or the SDK is "node" Edit it in the JSON.').waitFor()
     await hand.choose(nth('When', 0), 'none of these holds')
     await hand.write(page.getByLabel('Address or range, or a JSON list of them'), '::1')
     t.same(await draft(), { condition: { type: 'OR', values: [{ type: 'ip', value: '::1' }, nested.values[1]], negation: true }, actions: [{ type: 'drop' }] }, 'what the fields cannot show stays')

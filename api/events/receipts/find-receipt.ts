@@ -17,13 +17,13 @@ import { readBucket } from '../../../platform/nats/stream-info.ts'
 
 /** Why an event is not there any more. */
 export interface DeletedEvent {
-  /** `person`: with its person. `retention`: it is older than what is kept. `unknown`: it was stored and is gone. */
+  /** `person`: with its person. `retention`: by age. `unknown`: it was stored and has been deleted. */
   why: 'person' | 'retention' | 'unknown'
   /** When the deletion of the person was asked for, ISO 8601; else null. */
   askedAt: string | null
   /** First day that is kept, `YYYY-MM-DD`, with `retention`; else null. */
   keptSince: string | null
-  /** Whether the event is known to have been stored. If not: it would have been deleted by now, if it ever was. */
+  /** Whether the event is known to have been stored. If not, it is too old to be kept. */
   wasStored: boolean
 }
 
@@ -37,7 +37,7 @@ export type SearchedMessages = Pick<StreamSearch, 'searchedMessages' | 'of'>
  * - `dead_letter`: it does not meet its schema, or ClickHouse refused it; a replay stores it.
  * - `waiting`: it is in a message of the stream.
  * - `dropped`: it was answered with 200 and not stored.
- * - `deleted`: it was deleted, or would be by now if it was ever stored.
+ * - `deleted`: it was deleted, or is too old to be kept if it was ever stored.
  * - `unknown`: no process acknowledged it; or it was dropped longer ago than drops are remembered, or beyond
  *   their number; or it is in one of the places of `mayBeIn`.
  */

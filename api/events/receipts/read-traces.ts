@@ -1,4 +1,4 @@
-/** What is remembered of events that were sent again, dropped, or deleted. */
+/** Traces of events that were sent again, dropped, or deleted. */
 import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../../schema/wire/event-traces.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'

@@ -45,7 +45,7 @@ const READ_COLUMNS = 6
  * Reads the stream from its oldest message on, past its consumers and changing nothing, until it has seen all or the
  * time is over. By uuid it compares fingerprints and decodes only what matches; by distinct id it decodes each message.
  *
- * @param options.enough  Ends the search with so many events.
+ * @param options.enough  Number of events that ends the search.
  */
 export async function searchStream (
   query: StreamQuery, connection: NatsConnection, { enough = 1 }: { enough?: number } = {}

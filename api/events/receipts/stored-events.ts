@@ -31,7 +31,7 @@ export interface StoredInsert {
 export interface EventQuery {
   projectId: number
   uuid: string
-  /** When it happened, epoch milliseconds, if that is known: what is near is found sooner. */
+  /** Timestamp of the event, epoch ms, if known; speeds up the search. */
   timestamp?: number | undefined
 }
 
@@ -76,8 +76,8 @@ async function readRows ({ projectId, uuid }: EventQuery, clickhouse: ClickHouse
 /**
  * The newest events of a distinct id by time of receipt, each once.
  *
- * An id with a hundred thousand events is in nearly every granule, so no filter helps: what is read has to end when
- * enough was found. First the table is read backwards in its own order, by day, for as many events as are wanted. The
+ * An id with a hundred thousand events is in nearly every granule, so no filter helps: reading has to stop once enough
+ * were found. First the table is read backwards in its own order, by day, for as many events as are wanted. The
  * earliest receipt among them bounds the second look, by the index of `received_at`: what was received later is there,
  * whatever its day.
  */
@@ -93,7 +93,7 @@ export async function listStoredEvents (query: DistinctIdQuery, clickhouse: Clic
 /** Events more than are wanted: copies of one event that are not merged yet count once. */
 const SPARE_EVENTS = 20
 
-/** The earliest receipt of so many events of the latest days, as text; null: there are fewer. */
+/** Earliest receipt among the given number of events of the latest days, as text; null: there are fewer. */
 async function findEarliestReceipt (
   events: number, { projectId, distinctId }: DistinctIdQuery, clickhouse: ClickHouse
 ): Promise<string | null> {
@@ -130,7 +130,7 @@ function toStored ({ token, ...row }: Row): StoredEvent {
 /** `<stream>:<class>.<partition>:<first>-<last>[:<rows>][@<process>,...]`: see `batchRangeToken` of the pipeline. */
 const TOKEN = /^[^:]*:((?:live|historical)\.\d+):(\d+)-(\d+)(?::\d+-\d+)?(?:@(.*))?$/
 
-/** null: the token is none of the writer's. */
+/** Null for tokens that are not the writer's. */
 export function parseInsertToken (token: string): StoredInsert | null {
   const [, partition, first, last, processes] = TOKEN.exec(token) ?? []
   if (partition === undefined) return null
@@ -142,7 +142,7 @@ export function parseInsertToken (token: string): StoredInsert | null {
 
 const UUID = /^(?:urn:uuid:)?(\{)?([0-9a-f]{8})(-?)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{12})(\})?$/i
 
-/** A uuid in one of the forms that ingest takes, as it is stored; null for what is none. */
+/** A uuid in one of the forms that ingest accepts, as it is stored; null for other texts. */
 export function readSentUuid (text: string): string | null {
   const [, open, a, , b, c, d, e, close] = UUID.exec(text) ?? []
   if (a === undefined || (open === undefined) !== (close === undefined)) return null

@@ -6,7 +6,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { addFlags, ask, createTestDecide, type TestDecide } from '../../testing/create-test-decide.ts'
 import { createDefinitionCache } from './definition-cache.ts'
 
-/** Waits until the endpoints answer a flag with a value. They read only what is announced, see `NEVER_MS`. */
+/** Waits until the endpoints answer a flag with a value. They read only announced changes, see `NEVER_MS`. */
 async function answers (decide: TestDecide, key: string, value: unknown): Promise<void> {
   await waitFor(async () => {
     const { body } = await ask(decide, '/decide/?v=3', { distinct_id: 'u1', person_properties: { plan: 'pro' } })

@@ -22,7 +22,7 @@ export interface FlagRequest {
   flagKeys: ReadonlySet<string> | null
   /** The client wants no flags, only the configuration. */
   disableFlags: boolean
-  /** Whether the place of the user may be told by the address. */
+  /** Whether the user may be located by IP address. */
   mayLocate: boolean
   /** Where the SDK runs. Flags for another runtime are not answered. */
   runtime: Runtime
@@ -37,7 +37,7 @@ export function readBodyObject (body: unknown): Body {
   throw invalidField('body', 'The body must be a JSON object.')
 }
 
-/** The API key of a request, under any of the names that SDKs use; null when there is none. */
+/** The API key of a request, under any of the names that SDKs use; null without one. */
 export function readToken (body: Body, query: Body): string | null {
   const token = body.token ?? body.$token ?? body.api_key ?? query.token ?? query.api_key
   return typeof token === 'string' && token.trim() !== '' ? token.trim() : null

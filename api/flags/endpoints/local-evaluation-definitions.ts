@@ -94,8 +94,8 @@ function hasVariousOutcomes ({ conditions, variants, earlyExit }: ParsedFilters)
 /**
  * Rewrites the properties of each condition. Filters that are not an object (of inactive flags) stay unchanged.
  *
- * SDKs go on where a condition cannot be told. Where it matters which one matches, the later ones cannot be told then,
- * either.
+ * SDKs skip conditions that they cannot evaluate. Where it matters which one matches, later conditions cannot be
+ * evaluated then, either.
  */
 function describeFilters (flag: FlagDefinition, spelling: Spelling, rewrite: (property: Json) => Json[]): unknown {
   const { filters } = flag

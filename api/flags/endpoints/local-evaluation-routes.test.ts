@@ -34,7 +34,7 @@ t.test('serves what SDKs need to evaluate locally', async (t) => {
   t.same(body.group_type_mapping, { 0: 'company' })
   t.same(body.cohorts, { [cohort!.id]: filters })
   const flags = Object.fromEntries(body.flags.map((flag: any) => [flag.key, flag]))
-  t.same(Object.keys(flags), ['base', 'middle', 'top', 'off'], 'neither what is malformed nor what depends on itself or on nothing')
+  t.same(Object.keys(flags), ['base', 'middle', 'top', 'off'], 'no malformed flags, and none that depend on themselves or on missing ones')
   t.match(flags.off, {
     id: Number, team_id: projectId, name: '', deleted: false, active: false, version: 1, ensure_experience_continuity: false
   })

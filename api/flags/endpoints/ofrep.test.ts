@@ -91,7 +91,7 @@ t.test('providers in pages may ask from any origin', async (t) => {
   })
 })
 
-t.test('bad requests are told in the words of the protocol', async (t) => {
+t.test('bad requests get the error codes of the protocol', async (t) => {
   t.match(await post('/on', { context: 5 }), { status: 400, body: { key: 'on', errorCode: 'PARSE_ERROR' } })
   t.match(await post('/on', 5), { status: 400, body: { errorCode: 'PARSE_ERROR' } })
   t.match(await post('/on', { context: { targetingKey: 'a', groups: { company: {} } } }),

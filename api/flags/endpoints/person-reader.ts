@@ -122,7 +122,7 @@ type ReadAll<Question, Answer> = (questions: readonly Question[]) => Cancellable
 interface ReadTogetherOptions {
   /** Questions of one reading at most. */
   maxQuestions: number
-  /** Readings under way at most; what is asked meanwhile shares the next one. */
+  /** Maximum concurrent reads; questions beyond it share the next read. */
   maxReadings: number
 }
 

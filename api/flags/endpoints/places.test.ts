@@ -33,7 +33,7 @@ t.test('flags are targeted at the country of the user, in both endpoints', async
   }
   t.equal(await isGerman('/flags/?v=2', {}, { ...browser, 'user-agent': 'posthog-ios/3.1' }), true, 'an app')
   t.equal(await isGerman('/flags/?v=2', { person_properties: { plan: 'pro' } }, browser), true, 'beside other properties')
-  t.equal(await isGerman('/flags/?v=2', { person_properties: { $geoip_country_code: 'FR' } }, browser), false, 'what is sent comes first')
+  t.equal(await isGerman('/flags/?v=2', { person_properties: { $geoip_country_code: 'FR' } }, browser), false, 'sent properties take precedence')
 })
 
 t.test('the address of a server is not taken for the user\'s', async (t) => {

@@ -10,7 +10,7 @@ interface Reading {
   isCancelled: boolean
 }
 
-/** A reader that answers ten times the question, when told. */
+/** A reader that answers ten times the question, on command. */
 function createReader (options = { maxQuestions: 100, maxReadings: 2 }): {
   read: (question: number) => CancellableWork<number>
   readings: Reading[]

@@ -11,7 +11,7 @@ export type Json = Record<string, unknown>
 
 export type Spelling = ReturnType<typeof createSpelling>
 
-/** Cannot be told by an SDK. */
+/** Cannot be evaluated by an SDK. */
 const ASK_SERVER: Json = { key: '$decided_by_the_server', type: 'person', operator: 'is_set', value: 'is_set' }
 
 /** Operators that SDKs do not know. Of null they say false to these. */
@@ -51,7 +51,7 @@ export function createSpelling (timezone: string) {
     const { operator = 'exact', value, type } = filter
     if (type === 'cohort' || type === 'flag' || typeof operator !== 'string') return [filter]
     const with_ = (operator: string, value: unknown): Json => ({ ...filter, operator, value })
-    // As a group, because a filter that fails decides beside one that cannot be told.
+    // As a group, because a failing filter decides even beside one that cannot be evaluated.
     const onlyIf = (condition: Json, asked: Json): Json[] => [refer(anyOf([
       allOf([condition, asked]), allOf([{ ...condition, negation: true }, ASK_SERVER])
     ]))]
@@ -78,7 +78,7 @@ export function createSpelling (timezone: string) {
     return negation === true ? { ...one, negation } : one
   }
 
-  /** Holds, unless one of the filters cannot be told: then neither can this one. */
+  /** True, unless one of the filters cannot be evaluated; then undecided. */
   function allTold (filters: readonly Json[]): Json {
     const isTold = (filter: Json): Json => anyOf([{ ...filter, negation: false }, { ...filter, negation: true }])
     return refer(allOf(filters.map(isTold)))

@@ -143,7 +143,7 @@ t.test('a flag with malformed filters in the database can be listed, switched of
   t.match(await api.call('PATCH', path, { filters: { groups: [{}] }, active: true }), { status: 200, body: { filters: { groups: [{}] } } })
 })
 
-t.test('what is written is answered by decide, and described', async (t) => {
+t.test('a written flag is answered by decide, and described', async (t) => {
   const api = await shared.inNewProject()
   const decide = async (): Promise<any> => (await send(api.app, {
     method: 'POST', url: '/decide/?v=3', payload: { api_key: api.projectKey, distinct_id: 'u1' }

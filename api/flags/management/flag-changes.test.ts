@@ -36,7 +36,7 @@ t.test('every change is kept with who made it, what was before and what after, n
       definition: { key: 'f', name: 'Half', filters: HALF, active: true }
     },
     { activity: 'created', version: 1, detail: { name: 'f', changes: [] }, definition: { key: 'f', filters: EVERYONE } }
-  ], 'the change that left everything as it was is none')
+  ], 'a change without effect is not recorded')
   t.equal(body.results.length, 3)
 })
 
@@ -77,7 +77,7 @@ t.test('a flag of another project has no changes to see', async (t) => {
   t.match(await other.call('GET', '~/feature_flags/99999/activity'), { status: 404 })
 })
 
-t.test('what is refused leaves no change', async (t) => {
+t.test('a refused change is not recorded', async (t) => {
   const api = await shared.inNewProject()
   await api.call('POST', '~/feature_flags/', { key: 'taken' })
   const { body: { id } } = await api.call('POST', '~/feature_flags/', { key: 'f' })

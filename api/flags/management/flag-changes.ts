@@ -19,7 +19,7 @@ export interface FlagActor {
   experiment?: string
 }
 
-/** The newest changes of a flag that are kept: so many, and of so many bytes. */
+/** Changes of a flag that are kept, by number and bytes, newest first. */
 const MAX_CHANGES = 500
 const MAX_BYTES = 10_000_000
 

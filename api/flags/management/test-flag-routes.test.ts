@@ -128,7 +128,7 @@ t.test('shows stored values only to keys that may read persons', async (t) => {
   t.notOk('seen' in filter)
 })
 
-t.test('refuses what is no question, and stores nothing of it', async (t) => {
+t.test('refuses invalid requests, and stores nothing of them', async (t) => {
   const api = await shared.inNewProject()
   for (const [body, attr] of [
     [{}, 'distinct_id'], [{ distinct_id: '' }, 'distinct_id'], [{ distinct_id: 'a', groups: { company: {} } }, 'groups__company'],

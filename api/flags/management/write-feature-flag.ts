@@ -56,7 +56,7 @@ export async function createFeatureFlag (sql: Sql, actor: FlagActor, fields: New
  * A flag that other flags depend on cannot be deleted or renamed. Nor can one with a running experiment, whose variants
  * cannot be changed either. Both can be switched off, because that is how a harmful change is stopped.
  *
- * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when the flag has another version by now.
+ * @throws {HttpError} 404; 400 naming the invalid field in `attr`; 409 when the flag has changed since.
  */
 export async function updateFeatureFlag (
   sql: Sql, { id, ...actor }: FlagActor & { id: number }, change: FeatureFlagChange
@@ -126,7 +126,7 @@ async function refuseUnderExperiment (
     `${describeRunning(running)} End it first: a running experiment locks the key, variants and group type of its flag, and the flag cannot be deleted.`, { attr })
 }
 
-/** The field of a change that would invalidate a running experiment; undefined when there is none. */
+/** The field of a change that would invalidate a running experiment, if any. */
 function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: FeatureFlagFields): string | undefined {
   if (deleted === true) return 'deleted'
   if (key !== undefined && key !== stored.key) return 'key'

@@ -47,7 +47,7 @@ class SdkReader {
 
 const MAX_KNOWN_SDKS = 1000
 
-/** What is wrong with how many events; an event with several failures counts under each. */
+/** Number of events by failure; an event with several failures counts under each. */
 type PredictedFailure = SchemaPrediction['failures'][number]
 
 interface Sdk {

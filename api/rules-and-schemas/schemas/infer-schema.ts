@@ -20,7 +20,7 @@ export interface InferQuery {
 /** Properties of a draft at most; the most frequent ones. */
 const MAX_PROPERTIES = 200
 
-/** A property has an `enum` when it has at most so many values, */
+/** A property has an `enum` if it has at most this many values, */
 const MAX_VALUES = 10
 
 /** each of them so often on average, */
@@ -44,7 +44,7 @@ interface FoundProperty {
 
 /**
  * Makes a draft of a schema from stored events: names, types, which properties all events have, and the values of those
- * that have few. ClickHouse reads the events; what is known of each property comes back.
+ * that have few. ClickHouse reads the events and returns statistics of each property.
  */
 export async function inferSchema (clickhouse: ClickHouse, query: InferQuery): Promise<InferredSchema> {
   const { projectId: project, event, now, days, limit, includeSdk } = query

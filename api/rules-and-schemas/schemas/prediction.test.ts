@@ -4,7 +4,7 @@ import { PredictionTally } from './check-stored-events.ts'
 
 const { failuresOf } = compileSchema({ properties: { plan: { type: 'string' } }, additionalProperties: false })
 
-t.test('failures are told apart by the beginning of their path, however long the names are', async (t) => {
+t.test('failures are distinguished by the beginning of their path, however long the names are', async (t) => {
   const tally = new PredictionTally()
   const long = 'x'.repeat(1_000_000)
   const sent = [{ [long]: 1 }, { [`${long}y`]: 1 }, { plan: 1 }, { plan: 2 }]

@@ -91,7 +91,7 @@ export async function askHttp (url: string): Promise<{ status: number, body: str
   return { status: Number(status), body }
 }
 
-/** The last lines that this process wrote to its log, none of an earlier start; empty when there are none. */
+/** The last log lines of this process since its start; empty without any. */
 async function readLogTail ({ logFile, logStart }: ManagedProcess): Promise<string> {
   try {
     await using log = await open(logFile)

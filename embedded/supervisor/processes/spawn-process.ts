@@ -134,7 +134,7 @@ function guardProcess (
   })
   // A guard that was killed makes the write below fail; there is nothing left to release then.
   guard.stdin.on('error', () => {})
-  // Neither the guard nor its pipe keeps this process alive, until it is told to go.
+  // Neither the guard nor its pipe keeps this process alive.
   guard.unref()
   if ('unref' in guard.stdin && typeof guard.stdin.unref === 'function') guard.stdin.unref()
   return async () => {

@@ -40,7 +40,7 @@ t.test('keeps trying while a process cannot be started', async (t) => {
   t.same(said.lines, ['sleeper ended with SIGKILL', 'sleeper failed: not now', 'sleeper runs again'])
 })
 
-t.test('does not start again what is stopped', async (t) => {
+t.test('does not restart a stopped process', async (t) => {
   const { said, started, start } = createSleeper(t.testdir())
   const { first, kept } = await keepRunning({ start, ...said.hooks }, new AbortController().signal)
 

@@ -125,7 +125,7 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
   }
   const isIn = (at: number): boolean => chosen.has(labelOfUnit(at))
   const hasEnded = !instants.some((at) => at > now - HALF_HOUR && isIn(at) && at + HALF_HOUR > now)
-  /** As far into its day as it is now, so many units earlier; of a shorter month at most its last day. */
+  /** The same time of day, a number of units earlier; in a shorter month at most its last day. */
   const today = dayOf(now)
   assertListed(units, present - length)
   const month = units[present - length]!.slice(0, 7)
@@ -312,7 +312,7 @@ function plainRetention (
       for (const label of later) if (label > cohort) counts[labels.indexOf(label) - labels.indexOf(cohort)]!++
     }
   }
-  // What is stored of days to come is not shown.
+  // Events of future days are not shown.
   const begun = labels.filter((label) => label <= bucketOf(now)).length
   return Object.fromEntries([...cohorts].map(([label, counts], index) =>
     [label, counts.slice(0, Math.max(0, begun - index))]))

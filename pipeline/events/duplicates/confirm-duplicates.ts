@@ -22,7 +22,7 @@ export type Duplicates = Map<PartitionMessage, number[]>
  * the batch range. Equal fingerprints, or an old uuid, are no proof; identities are compared.
  *
  * @param range       All messages of the batch range in order: the first copy of a pair may be in an unsuspicious one.
- * @param options.onLookUp  Told how many rows are looked up.
+ * @param options.onLookUp  Called with the number of looked-up rows.
  * @param options.doneRows  Of the first message, stored or dead-lettered before.
  */
 export async function confirmDuplicates (range: readonly PartitionMessage[], options: {

@@ -43,7 +43,7 @@ export interface DuplicateFilter {
  * next.
  */
 export interface DuplicateFilters {
-  /** Loads what is stored of the partition unless this process remembers it. */
+  /** Loads the stored events of the partition, unless this process remembers them. */
   open: (partition: Partition) => Promise<DuplicateFilter>
   /** Forgets a partition that another process may write, or may have written. */
   close: (partition: Partition) => void
@@ -64,13 +64,13 @@ const OPENED_TOGETHER_MS = 50
 
 export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFilters {
   const memories = new Map<string, FingerprintMemory>()
-  /** When each partition was last told that an insert is confirmed, by `performance.now()`. */
+  /** Time of the last confirmed insert of each partition, by `performance.now()`. */
   const confirmedAt = new Map<string, number>()
   const { clickhouse, cluster = '' } = deps
   const catchUp = async (): Promise<void> => { await waitForReplicas({ clickhouse, cluster }) }
   const uuids = new StoredUuids(deps)
   const lookUpEvents = createLookUpEvents(clickhouse, cluster === '' ? undefined : catchUp)
-  /** A load that reads nothing yet, and so will find what is stored of a partition that is opened now. */
+  /** A load that has not begun to read, and so will find the events of a partition opened now. */
   let next: Promise<FingerprintMemory> | null = null
   const load = async (): Promise<FingerprintMemory> => {
     await new Promise((resolve) => setTimeout(resolve, OPENED_TOGETHER_MS))
@@ -121,15 +121,15 @@ export interface DuplicateFilterDeps {
   /** Whether its events may have come as live ones before, whenever their uuids were made. */
   isHistorical?: boolean
   lookUpEvents: LookUpEvents
-  /** Told how many rows are looked up in ClickHouse. */
+  /** Called with the number of rows looked up in ClickHouse. */
   onLookUp: (rows: number) => void
   /** The uuids of stored events; without them every old uuid is looked up. */
   uuids?: Pick<StoredUuids, 'knows' | 'findRows'>
   /** When the other class last stored events that could be ours, by `performance.now()`; Infinity: unknown. */
   confirmedElsewhere?: () => number
-  /** Told that an insert of this partition was confirmed. */
+  /** Called when an insert of this partition was confirmed. */
   onConfirmed?: () => void
-  /** Told that ClickHouse lacks events that are remembered as stored. */
+  /** Called when ClickHouse lacks events that are remembered as stored. */
   onForgotten?: () => void
 }
 

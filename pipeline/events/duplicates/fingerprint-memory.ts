@@ -11,7 +11,7 @@ export const UNCERTAIN = 2
 
 /**
  * Remembers which events of a partition are stored, by fingerprint (`schema/wire/frame-message.ts`), for as long as its
- * memory lasts. Only events that ClickHouse confirmed are added, so what is remembered is stored.
+ * memory lasts. Only events that ClickHouse confirmed are added, so remembered events are stored.
  *
  * ```
  *   time  ---------------------------------------------------->
@@ -147,7 +147,7 @@ const SMALLEST_SLOTS = 4096
 /** Words of a slot. */
 const WORDS = 3
 
-/** Slots of a table that takes so many entries without growing. */
+/** Slots of a table that holds `entries` without growing. */
 export function slotsFor (entries: number): number {
   return Math.max(SMALLEST_SLOTS, 2 ** Math.ceil(Math.log2((entries + 1) / MAX_LOAD)))
 }
@@ -172,7 +172,7 @@ export class FingerprintTable {
   #mask: number
   #size = 0
 
-  /** @param slots  A power of two: start with so many instead of growing there. */
+  /** @param slots  Initial slots, a power of two. */
   constructor (slots = SMALLEST_SLOTS) {
     this.#slots = new Uint32Array(WORDS * slots)
     this.#mask = slots - 1

@@ -56,7 +56,7 @@ async function findSpan (clickhouse: ClickHouse, now: number): Promise<{ since: 
 }
 
 /**
- * How many rows were inserted in each span of so many seconds, newest first. Reads one column of the last hours'
+ * Number of rows inserted in each span of seconds, newest first. Reads one column of the last hours'
  * granules (minmax index on `inserted_at`).
  */
 export async function countInserted (

@@ -11,7 +11,7 @@ import type { PartitionMessage } from '../events-reader.ts'
  */
 const EVENTS_PER_QUERY = 20_000
 
-/** Room for so many of the longest names and ids in hexadecimal digits. */
+/** Room for a full batch of the longest names and ids in hexadecimal digits. */
 const MAX_QUERY_BYTES = 134_217_728
 
 /** The first columns of every layout, in this order. */
@@ -46,7 +46,7 @@ export type LookUpEvents = (
  * `PREWHERE uuid` makes ClickHouse read the uuids of the granules that the primary key leaves, and the other columns
  * only of rows whose uuid is asked for. Left to itself it reads names and ids of all rows first: five times the CPU.
  *
- * On a cluster the replica that answers may lack what another one confirmed: what is not found is looked up once more
+ * On a cluster the replica that answers may lack what another one confirmed: missing events are looked up once more
  * when the replicas have caught up.
  *
  * @param waitForReplicas  Absent on one node.

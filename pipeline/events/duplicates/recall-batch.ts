@@ -18,7 +18,7 @@ export interface Recalled {
   remembered: Remembered
 }
 
-/** What is known of messages that the memory does not cover: rows whose uuids may be stored; all others are new. */
+/** Rows whose uuids may be stored, of messages that the memory does not cover; all other rows are new. */
 export type StoredRows = ReadonlyMap<PartitionMessage, ReadonlySet<number>>
 
 /**

@@ -22,7 +22,7 @@ const MAX_ROWS = 21_000_000
 /** How far back a table with more rows is looked through for where to begin. */
 const MAX_DAYS = 90
 
-/** What is read again: an insert is visible that long after its `inserted_at` at most; five times its time-out. */
+/** Overlap of reads: an insert is visible at most this long after its `inserted_at`; five times its timeout. */
 const OVERLAP_MS = 600_000
 
 /** Shortest pause between two reads, in milliseconds. */
@@ -89,7 +89,7 @@ export class StoredUuids {
     this.#since = Infinity
     this.#readAt = -Infinity
     this.#endedAt = -Infinity
-    // What is being read would not have them.
+    // The read under way would miss them.
     this.#reading = null
   }
 
@@ -175,7 +175,7 @@ export class UuidTable {
   readonly #seeds = [randomInt(2 ** 32), randomInt(2 ** 32)] as const
   size = 0
 
-  /** @param uuids  So many, and some more, have room. */
+  /** @param uuids  Minimum capacity. */
   constructor (uuids: number) {
     const slots = Math.max(SMALLEST_SLOTS, 2 ** Math.ceil(Math.log2(uuids * HEADROOM / MAX_LOAD)))
     this.#slots = new Uint32Array(slots)

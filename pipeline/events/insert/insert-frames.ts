@@ -39,7 +39,7 @@ const INSERT = `INSERT INTO events (${EVENT_COLUMNS.map(({ name }) => name).join
 const EVERY_INSERT = { distributed_foreground_insert: '1', ...FIRST_REPLICA } as const
 
 /**
- * Inserts below so many bytes, some 8,000 events, leave the skip indexes of their part to its first merge: half of the
+ * Inserts below some 8,000 events, in bytes, leave the skip indexes of their part to its first merge: half of the
  * files of a small part, which queries read whole just as fast.
  */
 const SMALL_INSERT_BYTES = 1_048_576

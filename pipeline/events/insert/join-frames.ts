@@ -27,7 +27,7 @@ const ZSTD_PARAMS = { [constants.ZSTD_c_compressionLevel]: 1 }
  * decoded: rows of a column are copied together, and dictionaries merged.
  *
  * The same frames give the same blocks, always: ClickHouse recognises a repeated insert by its number of blocks, too.
- * So a change of what is joined is a new version of `INSERT_SETTINGS`.
+ * So a change of the joining requires a new version of `INSERT_SETTINGS`.
  *
  * Frames that cannot be read stay as they are: ClickHouse refuses them, and the search finds which of them it is.
  *

@@ -32,7 +32,7 @@ function doubleBytes (value: number): Buffer {
   return bytes
 }
 
-/** Ranges of the source; a negative start stands for so many bytes of filling. */
+/** Ranges of the source; a negative start stands for a number of padding bytes. */
 class Ranges {
   readonly #filling: Buffer | null
   readonly #ends: number[] = []
@@ -48,7 +48,7 @@ class Ranges {
     this.bytes += end - start
   }
 
-  /** Adds the kept ones of so many strings that follow. */
+  /** Adds the kept ones of the next `count` strings. */
   addStrings (reader: BlockReader, count: number, kept: readonly RowRange[]): void {
     let at = 0
     for (const [from, to] of kept) {

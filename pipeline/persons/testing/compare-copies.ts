@@ -6,8 +6,8 @@ interface PersonRow { project: number, person: string, properties: string, ident
 interface IdRow { project: number, id: string, person: string }
 
 /**
- * Compares the copies in ClickHouse with Postgres, for tests: who there is, and to whom each distinct id leads, by
- * both ways that an analyst may go.
+ * Compares the copies in ClickHouse with Postgres, for tests: the persons, and the person of each distinct id, by
+ * both ways that an analyst may query it.
  *
  * @returns what differs, in words; empty when nothing does.
  */

@@ -1,6 +1,6 @@
 /**
- * The person applier as a process of its own that dies by SIGKILL right after the commit of every so many
- * transactions, before it can acknowledge. Run by tests only.
+ * The person applier as a process of its own that dies by SIGKILL right after the commit of every n-th
+ * transaction, before it can acknowledge. Run by tests only.
  *
  * Environment: the addresses, and `MILLRACE_TEST_COMMITS`, after how many commits it dies (0: never).
  */
