@@ -82,7 +82,7 @@ export async function fetchFile (path: string, options: RequestOptions): Promise
   const response = await send(path, options)
   return await response.blob().catch((error: unknown) => {
     if (options.signal?.aborted === true) throw error
-    throw new ApiError(0, 'broken_off', 'The file broke off: it is larger than the console takes, or Millrace was stopped.')
+    throw new ApiError(0, 'broken_off', 'The download was interrupted: the file is too large for the console, or Millrace was stopped.')
   })
 }
 

@@ -10,7 +10,7 @@ interface FormDialogProps<T> {
   children: ComponentChildren
   /** Does it; the dialog closes when it has worked, and shows why when it has not. */
   onConfirm: () => Promise<T>
-  /** Told what that gave, before the dialog closes. */
+  /** Called with the result, before the dialog closes. */
   onDone?: (done: T) => void
   onClose: () => void
   /** Whether the form may be sent; default true. */

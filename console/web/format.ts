@@ -1,7 +1,7 @@
 /** How the console writes numbers, times and text from events. Nothing here depends on the browser's language. */
 import { signal } from '@preact/signals'
 
-/** Shown for what is unknown. */
+/** Placeholder for unknown values. */
 export const UNKNOWN = '–'
 
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })

@@ -23,7 +23,7 @@ interface GoToProps { screens: readonly Place[], onClose: () => void }
 const SHOWN = 5
 const TYPING_MS = 150
 
-/** What is searched: with which scope, where, and what each of the found is. */
+/** Searchable objects: the scope needed, the path, and the link to each match. */
 const SOURCES = [
   { kind: 'question', scope: 'query:read', path: 'questions/', place: ({ id, name }: Found) => ({ title: name, to: `questions/${id}` }) },
   { kind: 'board', scope: 'query:read', path: 'boards/', place: ({ id, name }: Found) => ({ title: name, to: `boards/${id}` }) },
@@ -88,7 +88,7 @@ export function GoTo ({ screens, onClose }: GoToProps) {
       <Form onSubmit={() => go(places[at])}>
         <input
           role='combobox' aria-label='Screen, question, event, property, flag, experiment, person or saved query' aria-expanded='true' aria-controls='places' autocomplete='off'
-          aria-activedescendant={at < 0 ? undefined : `place-${at}`} placeholder='A screen, or a part of a name' maxLength={400} value={text} onKeyDown={press}
+          aria-activedescendant={at < 0 ? undefined : `place-${at}`} placeholder='A screen or part of a name' maxLength={400} value={text} onKeyDown={press}
           onInput={(event) => { setText(event.currentTarget.value); setChosen(0) }}
         />
       </Form>
@@ -100,7 +100,7 @@ export function GoTo ({ screens, onClose }: GoToProps) {
         ))}
       </ul>
       <p class='hint' role='status'>
-        {found.value !== undefined && found.value.failed.length > 0 && `Not searched, because of a failure: ${found.value.failed.join(', ')}. `}
+        {found.value !== undefined && found.value.failed.length > 0 && `Search failed for: ${found.value.failed.join(', ')}. `}
         {places.length === 0 && !found.isLoading && asked === text.trim() && `Nothing found for ${showText(asked, 80)}.`}
       </p>
     </Dialog>

@@ -38,7 +38,7 @@ export function useFocusOnArrival (page: string): void {
   }, [page])
 }
 
-/** So many pixels of something show that it is there. */
+/** Minimum visible pixels of an element. */
 const IN_SIGHT = 200
 
 /** Scrolls to what was asked for and gives it the focus, when it lies below the window, as on a phone. */
@@ -77,7 +77,7 @@ export function useFocusOnParts<T extends HTMLElement> (count: number): RefObjec
     before.current = count
     const active = document.activeElement
     if (element === null || was === count) return
-    // What is added from elsewhere, such as by an earlier version, leaves the focus where it is.
+    // Additions from elsewhere, such as from an earlier version, do not move the focus.
     if (count > was && element.contains(active)) lastOf(element, ':scope > [data-part], :scope > * > [data-part]')?.querySelector<HTMLElement>('input, select')?.focus()
     if (count < was && (active === null || active === document.body)) lastOf(element, '[data-add]')?.focus()
   }, [count])

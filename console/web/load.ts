@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, request, type RequestOptions, toQuery } from './api-client.ts'
 
-/** What is known about something that is fetched: what was fetched before stays while it is fetched again. */
+/** State of a fetched value: the previous value stays while it is fetched again. */
 export interface Loaded<T> {
   value: T | undefined
   error: ApiError | undefined
@@ -19,9 +19,9 @@ interface State<T> {
 /**
  * Fetches something for a component, again whenever the key changes.
  *
- * @param key    Tells what is fetched: the answer to an earlier key is dropped.
+ * @param key    Identifies the request: the answer to an earlier key is dropped.
  * @param fetch  Gets a signal that ends the request when nobody waits for it any more.
- * @param options.everyMs  Fetch again after so many milliseconds, while the tab is visible.
+ * @param options.everyMs  Refresh interval while the tab is visible.
  */
 export function useLoaded<T> (
   key: string, fetch: (signal: AbortSignal) => Promise<T>, { everyMs }: { everyMs?: number } = {}

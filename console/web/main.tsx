@@ -33,7 +33,7 @@ function Unreachable ({ error }: { error: ApiError }) {
     <main>
       <h1>Millrace</h1>
       <Failed error={error} onRetry={() => { void resumeSession() }} />
-      <p class='hint'>Your login cannot be checked at the moment. It is tried again every three seconds.</p>
+      <p class='hint'>Your login cannot be checked at the moment. Retrying every three seconds.</p>
     </main>
   )
 }
@@ -63,7 +63,7 @@ function Login () {
         <label for='key'>Personal API key</label>
         <input id='key' name='key' type='password' required autofocus autocomplete='off' placeholder='phx_…' aria-describedby='key-help' />
         <p id='key-help' class='hint'>
-          Printed by <code>npm start</code>, or made with <code>npx millrace keys create</code>. You see and change what the key may.
+          Printed by <code>npm start</code>, or created with <code>npx millrace keys create</code>. The key determines your rights.
         </p>
         {refusal !== undefined && <p role='alert' class='error'>{refusal}</p>}
         <button type='submit' class='primary' disabled={isBusy}>Log in</button>

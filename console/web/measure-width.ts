@@ -1,7 +1,7 @@
 import type { RefObject } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-/** A picture is never drawn narrower than this, in pixels; what is around it scrolls. */
+/** Minimum width of a picture, in pixels; its container scrolls. */
 const LEAST = 280
 
 /** Width of an element as it is now, so that a picture is drawn in pixels and its text keeps its size. */

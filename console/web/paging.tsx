@@ -9,7 +9,7 @@ import { Show } from './states.tsx'
 /** Rows of a page of a list. */
 export const PAGE = 50
 
-/** Typing pauses when no key came for so many milliseconds. */
+/** Debounce of typing, ms. */
 const TYPING_MS = 150
 
 /**
@@ -42,7 +42,7 @@ export interface Pages<T> extends Loaded<Page<T>> {
   onOffset: (offset: number) => void
 }
 
-/** Fetches a list by pages: the first one whenever the key, which tells what is fetched, changes. */
+/** Fetches a list by pages, starting over whenever the key changes. */
 export function usePages<T> (
   key: string, fetch: (page: { limit: number, offset: number }, signal: AbortSignal) => Promise<Page<T>>, options?: { everyMs?: number }
 ): Pages<T> {
@@ -106,7 +106,7 @@ export interface CursorPages<T> extends Loaded<T> {
   onOlder: (() => void) | undefined
 }
 
-/** Fetches a list by cursors: the first page whenever the key, which tells what is fetched, changes. */
+/** Fetches a list by cursors, starting over whenever the key changes. */
 export function useCursorPages<T extends { next: string | null }> (
   key: string, fetch: (after: string | undefined, signal: AbortSignal) => Promise<T>
 ): CursorPages<T> {

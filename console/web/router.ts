@@ -5,7 +5,7 @@ const BASE = '/console'
 
 const address = signal(readAddress())
 
-/** Asked before what is shown is left; undefined: nobody is. */
+/** Confirmation required before leaving the page, if any. */
 let ask: ((go: () => void) => void) | undefined
 
 window.addEventListener('popstate', () => {
@@ -52,7 +52,7 @@ export function askBeforeLeaving (asked: ((go: () => void) => void) | undefined)
   ask = asked
 }
 
-/** Does what takes somebody away from what is shown, unless they are asked first and stay. */
+/** Leaves the page, unless the user is asked first and stays. */
 export function leave (go: () => void): void {
   if (ask === undefined) go()
   else ask(go)

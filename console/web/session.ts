@@ -15,7 +15,7 @@ export interface Session {
 /** Undefined until it is known, null when nobody is logged in. */
 export const session = signal<Session | null | undefined>(undefined)
 
-/** Who is logged in, for what is shown to nobody else. */
+/** The logged-in user, for user-specific views. */
 export function currentSession (): Session {
   if (session.value == null) throw new Error('nobody is logged in')
   return session.value

@@ -63,7 +63,7 @@ export function Shell ({ session }: { session: Session }) {
           {current === undefined
             ? name !== undefined && <NotThere />
             : <LazyScreen key={current.name} screen={current} />}
-          {open.length === 0 && <p>This key may not see anything here. Make one with further scopes: <code>npx millrace keys create</code>.</p>}
+          {open.length === 0 && <p>This key cannot see anything here. Create one with more scopes: <code>npx millrace keys create</code>.</p>}
         </main>
       </div>
     </>
@@ -120,7 +120,7 @@ function NotThere () {
   return (
     <section>
       <h1>Nothing here</h1>
-      <p>There is no such page, or your key may not see it.</p>
+      <p>This page does not exist, or your key has no access to it.</p>
     </section>
   )
 }

@@ -5,10 +5,10 @@ import { formatTime, formatUtc, formatZoned, UNKNOWN } from './format.ts'
 import { returnFocus, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
-/** Shown from so many milliseconds on: what comes sooner needs no notice. */
+/** Delay before a loading notice, ms. */
 const NOTICE_MS = 300
 
-/** @param props.what  What is being fetched, for the notice. */
+/** @param props.what  Name of the fetched value, for the notice. */
 export function Loading ({ what }: { what: string }) {
   const [isSlow, setSlow] = useState(false)
   useEffect(() => {
@@ -86,7 +86,7 @@ export function Select ({ label, value, options, disabled = false, onChange }: S
 
 interface SelectDaysProps { label: string, value: number, of?: readonly number[], disabled?: boolean, onChange: (days: number) => void }
 
-/** A choice of so many days until now. */
+/** Selects a number of days until now. */
 export function SelectDays ({ of = [1, 7, 30, 90, 365], onChange, ...props }: SelectDaysProps) {
   return <Select {...props} options={of.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)} onChange={(value) => onChange(Number(value))} />
 }
@@ -130,7 +130,7 @@ export function OnOff ({ isOn, children = isOn ? 'on' : 'off' }: { isOn: boolean
   return <span class={isOn ? 'tag on' : 'tag off'}>{children}</span>
 }
 
-/** Turns something on or off. @param props.of  What is turned. */
+/** An on/off switch. @param props.of  Name of the switched object. */
 export function Switch ({ of, isOn, onPress }: { of: string, isOn: boolean, onPress: () => void }) {
   return (
     <button type='button' role='switch' aria-checked={isOn} class='switch' onClick={onPress}>

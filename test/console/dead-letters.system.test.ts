@@ -36,7 +36,7 @@ t.test('dead letters in the console', async (t) => {
 
   await t.test('health says that they wait, and leads to them', async (t) => {
     const { page, problems } = await open('/health')
-    await page.locator('.verdict.waiting').getByText('Dead letters wait').waitFor()
+    await page.locator('.verdict.waiting').getByText('Dead letters waiting').waitFor()
     await page.locator('.stage.waiting').getByRole('heading', { name: /^Dead letters waiting/ }).waitFor()
     await page.getByRole('listitem').filter({ hasText: '4 dead letters wait.' }).getByRole('link', { name: 'See them' }).click()
     await page.getByRole('heading', { name: 'Dead letters', exact: true }).waitFor()
@@ -58,7 +58,7 @@ t.test('dead letters in the console', async (t) => {
     await page.goBack()
     await page.getByRole('link', { name: 'bytes' }).click()
     await page.getByRole('link', { name: '3', exact: true }).click()
-    await page.getByText('It is neither events nor JSON').waitFor()
+    await page.getByText('The content is neither events nor JSON').waitFor()
     await page.getByRole('button', { name: 'Purge …' }).click()
     const purge = page.getByRole('dialog')
     t.ok(await purge.getByRole('button', { name: 'Purge 1' }).isDisabled(), 'not before the word is typed')

@@ -69,7 +69,7 @@ const DRAWINGS: Drawing[] = [
     name: 'flag', path: ({ flag }) => `/projects/1/flags/${flag}`, until: 'form', isCommitted: true,
     prepare: async (page) => {
       await page.getByRole('spinbutton', { name: 'Rollout' }).first().fill('75')
-      await page.getByRole('heading', { name: 'What saving changes' }).evaluate((heading: any) => heading.scrollIntoView())
+      await page.getByRole('heading', { name: 'Unsaved changes' }).evaluate((heading: any) => heading.scrollIntoView())
     }
   },
   {

@@ -94,7 +94,7 @@ t.test('the entrance of the console', async (t) => {
     t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Events', 'Schemas', 'Rules'])
     t.equal(await page.getByRole('button', { name: /tags/i }).count(), 0)
     await page.goto(`${stack.url}/console/health`)
-    await page.getByText('There is no such page, or your key may not see it.').waitFor()
+    await page.getByText('This page does not exist, or your key has no access to it.').waitFor()
     await context.close()
   })
 

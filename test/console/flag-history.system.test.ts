@@ -31,7 +31,7 @@ t.test('the history of flags in the console', async (t) => {
 
     await page.getByRole('button', { name: 'Put version 1 back as a draft' }).press('Enter')
     t.ok(await page.evaluate(() => (globalThis as any).document.activeElement.querySelector('form') !== null), 'the keyboard goes on at the draft')
-    const draft = page.getByLabel('What saving changes')
+    const draft = page.getByLabel('Unsaved changes')
     t.match(inOneLine(await draft.innerText()),
       /^active before: false after: true filters › groups › 0 › rollout_percentage before: 50 after: 20 evaluation_runtime before: "server" after: "all"$/)
     t.match(await ask('GET', `${id}/`), { version: 3 }, 'nothing is saved yet')
@@ -46,17 +46,17 @@ t.test('the history of flags in the console', async (t) => {
   await t.test('what a draft changes is shown before it is saved, and can be discarded', async (t) => {
     const { id } = await ask('POST', '', { key: 'draft', filters: filtersFor('pro', 20) })
     const { page } = await open(`${home}/flags/${id}`)
-    await page.getByText('Nothing is changed.').waitFor()
-    t.equal(await page.getByLabel('What saving changes').count(), 0)
+    await page.getByText('No changes.').waitFor()
+    t.equal(await page.getByLabel('Unsaved changes').count(), 0)
 
     await page.getByRole('spinbutton', { name: 'Rollout' }).fill('35')
     await page.getByRole('button', { name: 'Add a condition' }).click()
     await page.getByLabel('Name').fill('New name')
-    t.equal(inOneLine(await page.getByLabel('What saving changes').innerText()), 'name before: "" after: "New name" ' +
+    t.equal(inOneLine(await page.getByLabel('Unsaved changes').innerText()), 'name before: "" after: "New name" ' +
       'filters › groups › 0 › rollout_percentage before: 20 after: 35 filters › groups › 1 new: {"properties":[],"rollout_percentage":100}')
     await page.getByText('Not saved yet, on version 1.').waitFor()
     await page.getByRole('button', { name: 'Discard' }).click()
-    await page.getByText('Nothing is changed.').waitFor()
+    await page.getByText('No changes.').waitFor()
     t.equal(await page.getByRole('spinbutton', { name: 'Rollout' }).inputValue(), '20')
     await page.close()
   })
@@ -69,13 +69,13 @@ t.test('the history of flags in the console', async (t) => {
 
     await page.getByRole('button', { name: 'Save' }).click()
     const alert = page.getByRole('alert')
-    await alert.getByText('Not saved: somebody else changed this flag meanwhile.').waitFor()
+    await alert.getByText('Not saved: another user has changed this flag.').waitFor()
     t.match(inOneLine(await alert.innerText()), /version 2, saved by admin@millrace.localhost; .* based on version 1.* before: "pro" after: "team" .* before: 20 after: 90/)
     t.match(await ask('GET', `${id}/`), { version: 2, name: '', filters: filtersFor('team', 90) })
     t.same(await findBarriers(page), [])
 
     await alert.getByRole('button', { name: 'Continue my draft on version 2' }).press('Enter')
-    t.notMatch(await page.getByLabel('What saving changes').innerText(), /team/, 'their change is no part of mine')
+    t.notMatch(await page.getByLabel('Unsaved changes').innerText(), /team/, 'their change is no part of mine')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { name: 'Version 3' }).waitFor()
     t.match(await ask('GET', `${id}/`), { version: 3, name: 'Mine', filters: filtersFor('team', 90) })

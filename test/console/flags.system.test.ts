@@ -10,7 +10,7 @@ t.test('flags and experiments in the console', async (t) => {
     const { page, problems } = await open(`${home}/flags`)
     await page.getByText('There are no flags yet.').waitFor()
     await page.getByRole('link', { name: 'New flag' }).click()
-    await page.getByLabel('Key, as SDKs ask for it').fill('new-checkout')
+    await page.getByLabel('Key in SDKs').fill('new-checkout')
     await page.getByRole('button', { name: 'Add a filter' }).click()
     await page.getByLabel('Property').fill('plan')
     await page.getByLabel('Value: text').fill('["pro", "team"]')
@@ -39,7 +39,7 @@ t.test('flags and experiments in the console', async (t) => {
       }
     }])
     await page.getByRole('checkbox', { name: 'On' }).uncheck()
-    await page.getByLabel('What saving changes').getByText('active', { exact: true }).waitFor()
+    await page.getByLabel('Unsaved changes').getByText('active', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('off for everyone; when on:').waitFor()
     t.same(await findBarriers(page), [])
@@ -118,7 +118,7 @@ t.test('flags and experiments in the console', async (t) => {
       SELECT filters -> 'groups' AS groups, filters #> '{multivariate,variants}' AS variants FROM feature_flags WHERE key = 'checkout' AND project_id = ${stack.project}`
     t.match(await variants(), [{ variants: [{ key: 'control', rollout_percentage: 50 }, { key: 'test', rollout_percentage: 50 }] }], 'a draft changes nothing')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
-    await page.getByText('Nothing is changed.').waitFor()
+    await page.getByText('No changes.').waitFor()
     t.match(await variants(), [{
       groups: [{ properties: [], rollout_percentage: 100 }], variants: [{ key: 'control', rollout_percentage: 0 }, { key: 'test', rollout_percentage: 100 }]
     }])

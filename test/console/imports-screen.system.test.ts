@@ -46,14 +46,14 @@ t.test('an import from the empty page to its proof', async (t) => {
   })).ok)
   const { page, problems } = await open(`${home}/health`)
   await page.getByRole('navigation').getByRole('link', { name: 'Imports' }).click()
-  await page.getByText('Nothing was imported yet.').waitFor()
+  await page.getByText('No imports yet.').waitFor()
   await checkPage(t, page, 'no imports')
 
   await page.getByRole('link', { name: 'New import' }).focus()
   await page.keyboard.press('Enter')
-  await page.getByText('Nothing is there yet.').waitFor()
+  await page.getByText('No files yet.').waitFor()
   await page.getByLabel('The files are').selectOption('elsewhere: a command')
-  await page.getByText('Name the files or folders').waitFor()
+  await page.getByText('Enter files or folders').waitFor()
   await page.getByLabel('Files or folders there').fill(files)
   await page.getByLabel('Events a second at most').selectOption('1,000')
   for (const [from, label] of [['Mixpanel', 'Time zone'], ['CSV, JSON Lines or Parquet', 'Column of distinct_id'], ['PostHog', 'Persons come from']] as const) {
@@ -83,7 +83,7 @@ t.test('an import from the empty page to its proof', async (t) => {
   await list.page.getByRole('button', { name: 'Stop …' }).focus()
   await list.page.keyboard.press('Enter')
   const dialog = list.page.getByRole('dialog')
-  await dialog.getByText('the same command goes on from there').waitFor()
+  await dialog.getByText('the same command resumes the import').waitFor()
   await dialog.getByRole('button', { name: 'Stop' }).click()
   await whenClosed(dialog)
   await list.page.getByRole('status').getByText(/^stop(ping|ped)$/).waitFor()
@@ -106,7 +106,7 @@ t.test('an import from the empty page to its proof', async (t) => {
   t.same(list.problems, [])
 
   await list.page.getByRole('region', { name: 'Events that differ' }).getByRole('link', { name: LIVE }).click()
-  await list.page.getByText('It is stored: analysts find it.').waitFor()
+  await list.page.getByText('It is stored and visible to queries.').waitFor()
   t.same(problems, [])
 })
 
@@ -137,7 +137,7 @@ t.test('who may only read is offered no stop; one that was killed is silent; a r
 t.test('an export on the server is imported from the page, after a dry run', async (t) => {
   const { folder: there } = await (await fetch(`${stack.url}/api${home}/imports/files/`, { headers: { authorization: `Bearer ${stack.personalApiKey}` } })).json() as { folder: string }
   const { page, problems } = await open(`${home}/imports/new`)
-  await page.getByText('Nothing is there yet.').waitFor()
+  await page.getByText('No files yet.').waitFor()
   await mkdir(there, { recursive: true })
   t.teardown(async () => await rm(there, { recursive: true, force: true }))
   await writeFile(path.join(there, '<b>own.csv'), 'what,who,at\nbought,ann,2023-05-01T00:00:00Z\n')

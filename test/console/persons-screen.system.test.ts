@@ -72,7 +72,7 @@ t.test('a person is found by an email with the keyboard alone, and shows where e
   const asset = await page.evaluate(() => (globalThis as any).performance.getEntriesByType('resource').filter((each: any) => /persons-screen/.test(each.name)).map((each: any) => each.encodedBodySize) as number[])
   t.ok(asset.length === 1 && asset[0]! < SCREEN_BYTES, String(asset))
   await events.getByRole('button', { name: 'upgraded' }).click()
-  await page.getByText('It is stored: analysts find it.').waitFor()
+  await page.getByText('It is stored and visible to queries.').waitFor()
   t.same(problems, [])
   await context.close()
 })

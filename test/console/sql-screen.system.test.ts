@@ -115,7 +115,7 @@ t.test('numbers keep their digits, text stays text, long values open, and pages 
   t.equal(await page.locator('.result tbody tr').count(), 100, 'never more than a page is drawn')
 
   await run(page, 'SELECT 1 WHERE 0')
-  await page.getByText('no row meets its conditions').waitFor()
+  await page.getByText('The query returned no rows').waitFor()
   t.same(problems, [])
   await context.close()
 })
@@ -184,7 +184,7 @@ t.test('a query is saved, opened by its link with values and chart, changed, and
   await link.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
   await link.getByRole('heading', { name: 'Other', level: 1 }).waitFor()
   await link.getByRole('button', { name: 'Save …' }).click()
-  await link.getByLabel('As a new one').check()
+  await link.getByLabel('Save as new').check()
   await link.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
   await link.getByRole('alert').getByText('There is already a saved query with this name.').waitFor()
   await link.keyboard.press('Escape')
@@ -223,7 +223,7 @@ t.test('a key for one project, or without the scope, is offered no SQL', async (
   for (const [scopes, projectIds] of [[['*'], [stack.project]], [['event_definition:read'], null]] as const) {
     const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'sql', scopes: [...scopes], projectIds: projectIds === null ? null : [...projectIds], expiresAt: null })
     const { context, page } = await open(`${home}/sql`, { key })
-    await page.getByText('There is no such page, or your key may not see it.').waitFor()
+    await page.getByText('This page does not exist, or your key has no access to it.').waitFor()
     t.equal(await page.getByRole('link', { name: 'SQL' }).count(), 0)
     await context.close()
   }

@@ -99,7 +99,7 @@ t.test('from the first page to the cause', async (t) => {
     await askUntil(async () => {
       await page.getByRole('searchbox').fill('olga')
       await page.keyboard.press('Enter')
-    }, page.locator('main', { hasText: 'It is stored: analysts find it.' })
+    }, page.locator('main', { hasText: 'It is stored and visible to queries.' })
       .getByRole('heading', { name: 'Still missing an event? Requests were refused' }))
     await page.getByText(/1 request was refused with a key that nobody has/).waitFor()
     t.same(await findBarriers(page), [])
@@ -115,7 +115,7 @@ t.test('from the first page to the cause', async (t) => {
       await route.continue().catch(() => {})
     })
     await page.goto(`${stack.url}/console/health`)
-    const notice = page.getByText('Some process does not answer at once.')
+    const notice = page.getByText('A process is slow to answer.')
     await notice.waitFor()
     seen.resolve(undefined)
     await page.getByText('Life of an event').waitFor()

@@ -114,7 +114,7 @@ async function makeFlag (t: Test, story: Story): Promise<void> {
   const key = named(story, 'checkout')
   await hand.press(menu(page, 'Flags'))
   await hand.press(page.getByRole('link', { name: 'New flag' }))
-  await hand.write(page.getByLabel('Key, as SDKs ask for it'), key)
+  await hand.write(page.getByLabel('Key in SDKs'), key)
   await hand.press(button(page, 'Add a filter'))
   await hand.choose(page.getByLabel('Of what'), 'person property')
   await hand.write(page.getByLabel('Property', { exact: true }), 'plan')

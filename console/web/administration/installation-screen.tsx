@@ -45,7 +45,7 @@ function ProjectDialog ({ project, onClose }: { project: Session['projects'][num
     <FormDialog title={project === undefined ? 'New project' : `Change ${showText(project.name, 60)}`} action={project === undefined ? 'Create' : 'Save'} isReady={name !== ''} onClose={onClose} onConfirm={save}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>
-        Time zone, in which days begin <input required maxLength={100} value={timezone} onInput={(event) => setTimezone(event.currentTarget.value)} />
+        Time zone of reports <input required maxLength={100} value={timezone} onInput={(event) => setTimezone(event.currentTarget.value)} />
       </label>
     </FormDialog>
   )

@@ -27,14 +27,14 @@ export function KeysScreen () {
   return (
     <section>
       <h1>Keys and users</h1>
-      <p class='hint'>Personal keys open the API and this console. SDKs send the key of a project, which is public: see Connect.</p>
+      <p class='hint'>Personal keys give access to the API and this console. SDKs use the public project key: see Connect.</p>
       {may('user:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New key …</button></div>}
       <Paged of={keys} what='Keys' empty={null}>{(results) => <KeyTable keys={results} onRevoked={keys.reload} onMade={onMade} />}</Paged>
       {(keys.value ?? keys.error) !== undefined && <Users />}
       {isCreating && <NewKeyDialog onClose={() => setCreating(false)} onMade={onMade} />}
       {made !== undefined && (
         <Dialog title={`The key ${showText(made.label, 40)}`} onClose={() => setMade(undefined)}>
-          <p>Copy it now: only its hash is stored, and it is not shown again.</p>
+          <p>Copy the key now: only its hash is stored, and it will not be shown again.</p>
           <Copyable text={made.value} label='The new key' />
           <p class='actions'><button type='button' class='primary' onClick={() => setMade(undefined)}>I have copied it</button></p>
         </Dialog>
@@ -103,9 +103,9 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
         title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose} onDone={onRevoked}
         onConfirm={async () => await request(`/api/personal_api_keys/${key.id}/`, { method: 'DELETE' })}
       >
-        <p>Within a second the key stops working for good, and so do all keys created with it, directly or indirectly.</p>
-        {made.length > 0 && <p>Among them: {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
-        {key.is_current && <p class='error'>It is the key that you are logged in with: you will be logged out.</p>}
+        <p>Within a second, the key and all keys created with it, directly or indirectly, permanently stop working.</p>
+        {made.length > 0 && <p>Including: {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
+        {key.is_current && <p class='error'>You are logged in with this key and will be logged out.</p>}
       </Confirm>
       )
     : (
@@ -114,7 +114,7 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
         onConfirm={async () => await request<NewKey>(`/api/personal_api_keys/${key.id}/rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } })}
       >
         <p>
-          You get a new key that may do the same. The old key is accepted for one more day at most, until{' '}
+          You get a new key with the same rights. The old key is accepted for at most one more day, until{' '}
           <Time at={new Date(Math.min(Date.now() + GRACE_SECONDS * 1000, Date.parse(key.expires_at ?? '9999-12-31'))).toISOString()} isZoned />.
         </p>
       </Confirm>
@@ -161,7 +161,7 @@ function NewUserDialog ({ onClose, onDone }: { onClose: () => void, onDone: () =
   const create = async () => await request('/api/users/', { method: 'POST', body: { email, first_name: name } })
   return (
     <FormDialog title='New user' action='Create' isReady={email !== ''} onClose={onClose} onConfirm={create} onDone={onDone}>
-      <p class='hint'>Nothing is mailed: make a key for the user with <code>npx millrace keys create --user</code>.</p>
+      <p class='hint'>No mail is sent: create a key for the user with <code>npx millrace keys create --user</code>.</p>
       <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
       <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
     </FormDialog>

@@ -33,7 +33,7 @@ export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade
   })
   return (
     <FormDialog title='New key' action='Create' isReady={label !== '' && scopes.length > 0} onClose={onClose} onConfirm={create} onDone={onMade}>
-      <label>What it is for <input required maxLength={40} value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></label>
+      <label>Purpose <input required maxLength={40} value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></label>
       {currentSession().scopes.includes('*') && (
         <label class='choice'>
           <input
@@ -47,7 +47,7 @@ export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade
         label='Projects' value={project} options={[['', 'all that you may see'], ...currentSession().projects.map(({ id, name }) => [id, `${showText(name, 60)} (${id})`] as const)]}
         onChange={setProject}
       />
-      <Select label='It ends' value={days} options={Object.entries(LIVES).map(([name, value]) => [value, name] as const)} onChange={setDays} />
+      <Select label='Expires' value={days} options={Object.entries(LIVES).map(([name, value]) => [value, name] as const)} onChange={setDays} />
     </FormDialog>
   )
 }
@@ -57,7 +57,7 @@ function Scopes ({ access, onAccess }: { access: Record<string, string>, onAcces
   const offered = SCOPE_OBJECTS.filter((object) => may(`${object}:read`))
   return (
     <fieldset class='scopes'>
-      <legend>It may</legend>
+      <legend>Scopes</legend>
       {offered.map((object) => (
         <label key={object}>
           {object.replaceAll('_', ' ')}

@@ -32,7 +32,7 @@ export function BoardDetail ({ id }: { id: string }) {
 const keyOf = ({ kind, id }: Tile): string => `${kind} ${id}`
 const addressOf = ({ kind, id }: Tile): string => `/projects/${projectId.value}/${kind === 'question' ? `questions/${id}` : `sql?saved=${id}`}`
 
-/** Tiles as they are stored: before, the API has no answer for what is new on the board. */
+/** Tiles as stored: until then, the API has no answers for new tiles. */
 function useTiles (stored: Board) {
   const [tiles, setTiles] = useState(stored.tiles)
   const [notice, setNotice] = useState('')
@@ -71,7 +71,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
   const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
   const { round, ask } = useRounds()
   const pressed = useRef<string>(undefined)
-  // What is moved in the page loses the focus.
+  // A moved element loses the focus.
   useLayoutEffect(() => { if (pressed.current !== undefined) document.getElementById(pressed.current)?.focus() }, [tiles])
   const mayWrite = may('query:write')
   return (
@@ -122,7 +122,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
           title={`Delete ${showText(name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
           onConfirm={async () => await request(boardsPath(id), { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/boards`)}
         >
-          <p>Its links end. The questions and queries on it stay.</p>
+          <p>Its links stop working. Its questions and queries are kept.</p>
         </Ask>
       )}
     </>
@@ -193,14 +193,14 @@ function ShareDialog ({ path, onClose }: { path: string, onClose: () => void }) 
   return (
     <Dialog title='Share the board' onClose={onClose}>
       <p class='hint'>
-        Whoever has the link sees this board alone, also as it changes. A saved query shows if it is on it now, stays unchanged, and your key may run SQL.
+        Anyone with the link can view this board only, with later changes. Saved queries show if on it now, unchanged since, and your key can run SQL.
       </p>
       <div class='toolbar'>
-        <Select label='The link works' value={days} options={[['0', 'until you end it here'], ['1', 'for a day'], ['7', 'for a week'], ['30', 'for 30 days']]} onChange={setDays} />
+        <Select label='The link works' value={days} options={[['0', 'until you delete it here'], ['1', 'for a day'], ['7', 'for a week'], ['30', 'for 30 days']]} onChange={setDays} />
         <button type='button' class='primary' aria-disabled={isBusy} onClick={() => { if (!isBusy) void attempt(create) }}>Make a link</button>
       </div>
       {error !== undefined && <Failed error={error} onRetry={() => { void attempt(create) }} />}
-      {made !== undefined && <><p role='status'>The link, shown this once:</p><Copyable text={made} label='Link' /></>}
+      {made !== undefined && <><p role='status'>The link, shown only once:</p><Copyable text={made} label='Link' /></>}
       <Show of={links} what='Links'>
         {({ results }) => (
           <ul class='names'>

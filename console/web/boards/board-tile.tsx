@@ -29,7 +29,7 @@ export interface Round { number: number, isForced: boolean }
 
 const EVERY_MS = 60_000
 
-/** When the tiles of a board ask again, all together: each minute while the page is seen, and when they are told to. */
+/** Refreshes all tiles of a board together: each minute while the page is visible, and on request. */
 export function useRounds (): { round: Round, ask: (isForced: boolean) => void } {
   const [round, setRound] = useState<Round>({ number: 0, isForced: false })
   const ask = (isForced: boolean): void => setRound(({ number }) => ({ number: number + 1, isForced }))

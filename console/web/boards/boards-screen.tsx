@@ -20,12 +20,12 @@ function BoardList () {
   return (
     <section>
       <h1>Boards</h1>
-      <p class='hint'>Questions and saved queries side by side, with a link for people who have no key.</p>
+      <p class='hint'>Questions and saved queries side by side, with links for people without a key.</p>
       <div class='toolbar'>
         {may('query:write') && <button type='button' class='primary' onClick={() => setNew(true)}>New board …</button>}
         <Search label='Search boards' />
       </div>
-      <Paged of={boards} what='Boards' empty={<Empty><p>{search === '' ? 'There are no boards yet.' : 'No board has such a name.'}</p></Empty>}>
+      <Paged of={boards} what='Boards' empty={<Empty><p>{search === '' ? 'There are no boards yet.' : 'No board has this name.'}</p></Empty>}>
         {(results) => (
           <Table label='Boards' head={['Name', '#Answers', `Changed (${zoneLabel()})`]}>
             {results.map(({ id, name, tiles, updated_at: at }) => (

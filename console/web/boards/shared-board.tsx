@@ -34,7 +34,7 @@ export function SharedBoard () {
           <h1>{showText(name, 120)}</h1>
           {description !== '' && <p class='hint'>{showText(description, 3000)}</p>}
           <p class='toolbar'><Again of={{ isLoading: board.isLoading, reload: refresh }}>Refresh</Again> <span class='hint'>Times in {timezone}. Answers are at most about a minute behind.</span></p>
-          {tiles.length === 0 && <Empty>There is nothing to see on this board.</Empty>}
+          {tiles.length === 0 && <Empty>This board is empty.</Empty>}
           <div class='board'>{tiles.map((tile) => <TileView key={`${tile.kind} ${tile.id}`} source={{ path: PATH, key }} tile={tile} round={round} />)}</div>
         </>
       )}

@@ -70,7 +70,7 @@ function Refused () {
   return <ul class='problems'>{refused.value.map((each) => <li key={each.reason}>{describeRefused(each, Date.now())}</li>)}</ul>
 }
 
-/** Follows the live feed until an event comes; a dropped one is told and does not end it. */
+/** Follows the live feed until an event arrives. Dropped events are shown, but do not end it. */
 function Watch ({ onSeen }: { onSeen: (seen: Seen) => void }) {
   useFeed(`/api/projects/${projectId.value}/events/live`, {
     batch: ({ events }) => {

@@ -17,13 +17,13 @@ export function ConnectScreen () {
   return (
     <section>
       <h1>Connect {showText(name, 60)}</h1>
-      <p class='hint'>Copy, run, and see the light turn.</p>
+      <p class='hint'>Copy the code, run it, and watch for the first event.</p>
       {may('event:read') && <ArrivalLight key={projectId.value} />}
       <Show of={keys} what='Keys'>
         {({ results }) => {
           const current = results.find(({ expires_at: end }) => end === null) ?? results[0]
           return current === undefined
-            ? <Empty><p>The project has no key: rotate it to make one.</p></Empty>
+            ? <Empty><p>The project has no key: rotate to create one.</p></Empty>
             : <Snippets apiKey={current.api_key} />
         }}
       </Show>
@@ -83,12 +83,12 @@ function RotateDialog ({ onClose, onDone }: { onClose: () => void, onDone: () =>
       title='Rotate the key' word='rotate' action='Rotate' onClose={onClose} onDone={onDone}
       onConfirm={async () => await request(`/api/projects/${projectId.value}/rotate_key/`, { method: 'POST', body: { grace_seconds: grace } })}
     >
-      <p>The project gets a new key. Pages and phones go on sending the old one until they are updated.</p>
+      <p>The project gets a new key. Pages and apps keep sending the old one until they are updated.</p>
       <Select
         label='The old key is accepted' value={grace} options={Object.entries(GRACES).map(([name, seconds]) => [seconds, name] as const)}
         onChange={(value) => setGrace(Number(value))}
       />
-      {grace === 0 && <p class='error'>Events that are sent with the old key are refused from then on.</p>}
+      {grace === 0 && <p class='error'>Events with the old key are refused immediately.</p>}
     </Confirm>
   )
 }

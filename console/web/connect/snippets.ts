@@ -27,19 +27,19 @@ export function buildSnippets (key: string, host: string): Snippet[] {
       code: `curl ${quote(`${host}/capture/`)} -H 'content-type: application/json' \\\n  -d ${quote(JSON.stringify({ api_key: key, event: 'hello', distinct_id: 'me' }))}`
     },
     {
-      id: 'page', name: 'Web page', install: '', hint: 'Into the head of every page. Page views and clicks come by themselves.',
+      id: 'page', name: 'Web page', install: '', hint: 'Put it in the head of every page. Page views and clicks are captured automatically.',
       code: pageSnippet(text, url)
     },
     {
-      id: 'js', name: 'posthog-js', install: 'npm install posthog-js', hint: 'For pages that are bundled.',
+      id: 'js', name: 'posthog-js', install: 'npm install posthog-js', hint: 'For bundled pages.',
       code: `import posthog from 'posthog-js'\n\nposthog.init(${text}, { api_host: ${url}, defaults: '2026-01-30' })\nposthog.capture('hello')`
     },
     {
-      id: 'node', name: 'Node', install: 'npm install posthog-node', hint: 'Call shutdown before the process ends, or what is queued is lost.',
+      id: 'node', name: 'Node', install: 'npm install posthog-node', hint: 'Call shutdown before the process exits, or queued events are lost.',
       code: `import { PostHog } from 'posthog-node'\n\nconst client = new PostHog(${text}, { host: ${url} })\nclient.capture({ distinctId: 'me', event: 'hello' })\nawait client.shutdown()`
     },
     {
-      id: 'python', name: 'Python', install: 'pip install posthog', hint: 'Call shutdown before the process ends, or what is queued is lost.',
+      id: 'python', name: 'Python', install: 'pip install posthog', hint: 'Call shutdown before the process exits, or queued events are lost.',
       code: `from posthog import Posthog\n\nposthog = Posthog(${text}, host=${url})\nposthog.capture('hello', distinct_id='me')\nposthog.shutdown()`
     },
     {
@@ -57,7 +57,7 @@ export function buildSnippets (key: string, host: string): Snippet[] {
   ]
 }
 
-/** Queues what is called before the SDK is there, and loads it from this origin. */
+/** Queues calls until the SDK has loaded, from this origin. */
 function pageSnippet (key: string, url: string): string {
   return `<script>
   (function (posthog) {

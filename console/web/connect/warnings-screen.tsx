@@ -22,13 +22,13 @@ export function WarningsScreen () {
   return (
     <section>
       <h1>Warnings</h1>
-      <p class='hint'>What was not stored as it was sent, or was refused.</p>
+      <p class='hint'>Events and requests that were refused, dropped or stored differently than sent.</p>
       <div class='toolbar'>
         <Select label='In' value={hours} options={Object.entries(PERIODS)} onChange={(value) => setQuery({ hours: value })} />
       </div>
       <Show of={warnings} what='Warnings'>
         {({ results }) => results.length === 0
-          ? <Empty><p>There are none.</p></Empty>
+          ? <Empty><p>There are no warnings.</p></Empty>
           : results.map((warning) => <Reason key={warning.reason} warning={warning} />)}
       </Show>
     </section>
@@ -52,7 +52,7 @@ function Reason ({ warning }: { warning: Warnings['results'][number] }) {
       </summary>
       <p class='hint'>
         Between <Time at={first} /> and <Time at={last} isZoned />, {formatCount(inHour)} of them in the last hour.{' '}
-        {samples.length === 0 ? 'No case of it was kept.' : 'Some cases:'}
+        {samples.length === 0 ? 'No samples were kept.' : 'Samples:'}
       </p>
       {samples.length > 0 && (
         <Table label={`Cases of ${reason}`} head={[`Received (${zoneLabel()})`, 'Event', 'Distinct id', 'SDK', 'Value at fault', 'Uuid']}>

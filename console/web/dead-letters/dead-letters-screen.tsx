@@ -34,7 +34,7 @@ function Groups () {
   return (
     <section>
       <h1>Dead letters</h1>
-      <p class='hint'>Events and updates of persons that were answered with 200 and could not be stored. Nothing is lost: fix the cause, then replay them.</p>
+      <p class='hint'>Acknowledged events and person updates that could not be stored. Nothing is lost: fix the cause, then replay them.</p>
       <div class='toolbar'>
         <Select
           label='Stage' value={filter.stage ?? ''} options={[['', 'all'], ...Object.keys(STAGES).map((stage) => [stage, stage] as const)]}
@@ -77,7 +77,7 @@ function GroupTable ({ groups, isFiltered, onReplay }: { groups: DeadLetterGroup
       >
         {shown.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}
       </Table>
-      {groups.ungrouped > 0 && <p class='hint'>{formatCount(groups.ungrouped)} more are in smaller groups, which are not shown.</p>}
+      {groups.ungrouped > 0 && <p class='hint'>{formatCount(groups.ungrouped)} more are in smaller groups, not shown.</p>}
     </>
   )
 }
@@ -121,7 +121,7 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
       <p class='hint'>{filter.stage} · <code>{filter.reason}</code>{filter.error_code !== '' && <> · code {showText(filter.error_code, 20)}</>}</p>
       <Show of={letters} what='Dead letters'>
         {(page) => page.count === 0
-          ? <Empty><p>None is left: they were replayed or purged.</p></Empty>
+          ? <Empty><p>No dead letters left: all were replayed or purged.</p></Empty>
           : (
             <>
               <Pager page={page} offset={letters.offset} onOffset={letters.onOffset}>

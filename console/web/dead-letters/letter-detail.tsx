@@ -13,7 +13,7 @@ import { Title } from '../title.tsx'
 /** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */
 const MAX_SHOWN = 100_000
 
-/** One dead letter: why it is here, what is in it, and its replay. */
+/** One dead letter: its cause, its content, and its replay. */
 export function LetterDetail ({ id }: { id: string }) {
   const letter = useAnswer<OpenedDeadLetter>(`${base()}/${encodeURIComponent(id)}`)
   return (
@@ -52,7 +52,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
         <p>
           <button type='button' class='primary' disabled={isBusy} onClick={() => { void send() }}>Replay</button>{' '}
           <button type='button' onClick={() => setPurging(true)}>Purge …</button>{' '}
-          <span class='hint'>A replay publishes it to its stream again. An event that is stored already is not counted twice.</span>
+          <span class='hint'>A replay publishes it to its stream again. Stored events are not counted twice.</span>
         </p>
       )}
       <p role='status'>
@@ -64,7 +64,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
       {letter.content === null
         ? (
           <p>
-            It is neither events nor JSON, which may be why it is here: {formatBytes(Math.floor(letter.body_base64.length * 3 / 4))}.
+            The content is neither events nor JSON, which may be the cause: {formatBytes(Math.floor(letter.body_base64.length * 3 / 4))}.
             Its bytes: <code>npx millrace dead-letters show {letter.id}</code>
           </p>
           )

@@ -18,7 +18,7 @@ export function PurgeDialog (
   return (
     <Confirm title='Purge dead letters' word='purge' action={`Purge ${formatCount(counted.value)}`} onConfirm={confirm} onDone={onDone} onClose={onClose}>
       <Show of={counted} what='How many there are'>
-        {(count) => <p>{formatCounted(count, 'dead letter')} would be deleted for good: the events in them are lost.</p>}
+        {(count) => <p>{formatCounted(count, 'dead letter')} will be permanently deleted, including their events.</p>}
       </Show>
     </Confirm>
   )
@@ -50,7 +50,7 @@ export function ReplayDialog ({ filter, onClose, onDone }: { filter: Filter, onC
             ? error === undefined && 'Counting …'
             : describeExpected(expected)}
       </p>
-      <p class='hint'>Each keeps its id: an event that is stored already is not counted twice. What fails again returns as a new dead letter.</p>
+      <p class='hint'>Each keeps its id, so stored events are not counted twice. Replays that fail create new dead letters.</p>
       <p class='actions'>
         <button type='button' onClick={onClose}>{result === undefined ? 'Cancel' : 'Close'}</button>
         {result === undefined && (

@@ -39,7 +39,7 @@ export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>)
   const search = query.value.get('search') ?? ''
   const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
   const definitions = useList<T>(`/api/projects/${projectId.value}/${resource}/`, { search, ordering, ...filter, exclude_hidden: showsHidden ? undefined : true })
-  const nothing = search === '' ? `There are no ${title.toLowerCase()} yet: they appear some seconds after the first event.` : `No name has all these words: ${search}`
+  const nothing = search === '' ? `There are no ${title.toLowerCase()} yet: they appear a few seconds after the first event.` : `No name has all these words: ${search}`
   return (
     <section>
       <h1>{title}</h1>

@@ -1,4 +1,4 @@
-/** Definitions as the API answers them, and how the console words what is known of them. */
+/** Definitions as returned by the API, and their wording in the console. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
 
 /** What events and properties have in common. */
@@ -31,7 +31,7 @@ export function describeDrift (types: readonly Pick<SeenType, 'type' | 'share' |
   return `Drifts: mostly ${nameType(main.type)}, but also ${listed.join(' and ')}.`
 }
 
-/** `12 %`; what is there and rounds to nothing is `<1 %`. */
+/** `12 %`; a share above zero that rounds to zero is `<1 %`. */
 export function formatShare (share: number): string {
   if (share > 0 && share < 0.01) return '<1 %'
   return share < 1 && share > 0.99 ? '99 %' : `${Math.round(share * 100)} %`

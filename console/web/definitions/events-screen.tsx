@@ -23,7 +23,7 @@ export function EventsScreen () {
       orderings={ORDERINGS}
       mayWrite={mayWrite}
       hasVolumes
-      hint='Names of events that have a definition. Counts are exact, and seconds old.'
+      hint='Event names with a definition. Counts are exact and delayed by seconds.'
       head={['Name', '#Events in 30 days', 'By day']}
       row={(event, volumes) => (
         <>
@@ -54,7 +54,7 @@ function EventDetail ({ id }: { id: string }) {
             <h2>Properties</h2>
             <Show of={profile} what='Its properties'>
               {({ properties }) => properties.length === 0
-                ? <p class='hint'>It has none.</p>
+                ? <p class='hint'>This event has no properties.</p>
                 : (
                   <Table label='Properties' head={['Name', 'Types', '#Events']}>
                     {properties.map(({ name, types, events }) => (

@@ -24,7 +24,7 @@ export function PropertiesScreen () {
       choices={
         <Select label='Of' value={type} options={[['event', 'events'], ['person', 'persons']]} onChange={(value) => setQuery({ of: value })} />
       }
-      hint='Properties that have a definition, by name. The type is inferred from the values.'
+      hint='Properties with a definition, by name. Types are inferred from values.'
       head={['Name', 'Type']}
       row={(property) => (
         <>

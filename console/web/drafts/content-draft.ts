@@ -9,19 +9,19 @@ export interface ContentDraft {
   /** The name of a part that was typed and not added yet: it counts as added for `says` and `read`. */
   typed: string
   type: (name: string) => void
-  /** What is wrong with it, as far as it is known. */
+  /** Known error of the draft. */
   wrong: TextError | undefined
   change: (text: string) => void
-  /** Whether it would be stored as this content: what is left out of it has its default. */
+  /** Whether it would be stored as this content. Omitted fields have their defaults. */
   says: (content: unknown) => boolean
-  /** What would be stored; undefined when it is none, which is shown then. */
+  /** Content to store; undefined if it is invalid, after showing the error. */
   read: () => object | undefined
   /** Does something with it; what the API says against the draft is shown there, and the outcome is undefined. */
   explain: <T>(work: () => Promise<T>) => Promise<T | undefined>
 }
 
 /**
- * Keeps a draft, and what is wrong with it.
+ * State of a draft and its error.
  *
  * @param initial  Its text at first.
  * @param onTouched  What it says has changed.

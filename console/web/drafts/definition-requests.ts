@@ -25,7 +25,7 @@ export interface CheckFollower {
 export type DefinitionRequests<D, V, Counts, Prediction extends Checked> =
   ReturnType<typeof createDefinitionRequests<D, V, Counts, Prediction>>
 
-/** What a check found, of so many events. */
+/** Result of a check, and the number of checked events. */
 export interface Checked { events: number }
 
 /** @param idOf  The definition that counts are of. */
@@ -78,5 +78,5 @@ async function followCheck<T extends Checked> (
       else throw toApiError(0, step)
     }
   }
-  throw toApiError(0, { code: 'broken_off', detail: 'The check ended before it was done. Try again.' })
+  throw toApiError(0, { code: 'broken_off', detail: 'The check was interrupted. Try again.' })
 }

@@ -51,7 +51,7 @@ export interface ActivateProps<D, V, Prediction> extends DialogProps<D> {
   prediction: Prediction | undefined
 }
 
-/** One definition: what is enforced, the draft beside it, what the draft would do, and all versions. */
+/** One definition: the enforced version, the draft, its predicted effect, and all versions. */
 export function DefinitionDetail<D extends Definition, V extends DefinitionVersion, P extends Checked> (
   { screen, id }: { screen: DefinitionScreen<D, V, P>, id: string }
 ) {
@@ -160,7 +160,7 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends
         title={`Delete the ${noun}`} word='delete' action='Delete' onClose={onClose} onConfirm={async () => await requests.remove(id)}
         onDone={() => navigate(homeOf(screen))}
       >
-        <p>It is no longer enforced, and leaves the list. To stop enforcing it, disable it instead.</p>
+        <p>It is no longer enforced and disappears from the list. To only stop enforcing it, disable it instead.</p>
       </Confirm>
     )
   }
@@ -198,7 +198,7 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
     <section>
       <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
       <Title name={`New ${screen.noun}`} />
-      <p class='hint'>Storing it enforces nothing: check it against stored events first, then activate it.</p>
+      <p class='hint'>A stored draft is not enforced: check it against stored events first, then activate it.</p>
       <Form class='schema-form' onSubmit={async () => { if (!isBusy) await create() }}>
         {inputs}
         <Editor name={name} draft={draft} isReadOnly={false} />

@@ -34,7 +34,7 @@ interface Draft {
   says: (content: unknown) => boolean
   /** Gives it another text. */
   change: (text: string) => void
-  /** Stores it on this version; returns what is stored, or undefined when it is wrong, which is shown then. */
+  /** Stores the draft on top of this version. Returns the stored definition, or undefined after showing an error. */
   store: (version: number) => Promise<Content | undefined>
   /** Reads the newest version again. */
   reload: () => void
@@ -96,7 +96,7 @@ export function StoreDraft ({ draft: { base, isStored, newer, error, isSaving, .
         />
       )}
       <p class='actions'>
-        <span class='hint' role='status'>{isStored ? `The same as version ${base.version}.` : 'Not stored yet. Storing it enforces nothing.'}</span>
+        <span class='hint' role='status'>{isStored ? `Identical to version ${base.version}.` : 'Not stored yet. A stored draft is not enforced.'}</span>
         <button type='button' class={isStored ? '' : 'primary'} disabled={isStored || isSaving || newer !== undefined} onClick={() => { void draft.save() }}>Store a version</button>
       </p>
     </>
@@ -118,8 +118,8 @@ function DraftConflict ({ base, newer, onDiscard, onContinue }: DraftConflictPro
   return (
     <div class='conflict' role='alert'>
       <p>
-        <strong>Not stored: there is a version {newer.version} meanwhile</strong>, by {newer.created_by?.email ?? 'the command line'}.
-        Your draft is based on version {base.version} and would undo it.
+        <strong>Not stored: a newer version {newer.version} exists</strong>, by {newer.created_by?.email ?? 'the command line'}.
+        Your draft is based on version {base.version} and would revert it.
       </p>
       <p>
         {places.length === 0

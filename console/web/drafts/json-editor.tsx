@@ -18,7 +18,7 @@ export function JsonEditor (
   return (
     <>
       {!isReadOnly && (value === null
-        ? <p class='hint'>The fields are here again when the draft is a JSON object.</p>
+        ? <p class='hint'>The fields reappear once the draft is a JSON object.</p>
         : fields(value, (next) => change(writeJson(next))))}
       <label>
         {label}

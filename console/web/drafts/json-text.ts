@@ -1,4 +1,4 @@
-/** JSON that somebody writes by hand, and what is wrong with it. */
+/** Handwritten JSON and its errors. */
 import { isFields } from '../../../engines/fields.ts'
 
 /** Why something that was written is refused. */

@@ -10,11 +10,11 @@ const LIMITS = [100_000, 1_000_000, 10_000_000, 100_000_000]
 
 interface StoredCheckProps {
   hint: string
-  /** What is in the editor: a change of it ends the check. */
+  /** Content of the editor; a change of it ends the check. */
   text: string
   /** Events at most, at first. */
   limit: number
-  /** Checks the draft as it is. What is wrong with the draft is shown there. */
+  /** Checks the current draft. Errors of the draft are shown in the editor. */
   check: (events: AskedEvents, follower: CheckFollower) => Promise<void>
   /** What was found. */
   children: ComponentChildren

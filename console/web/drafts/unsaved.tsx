@@ -44,7 +44,7 @@ export function LeaveDialog () {
       title='Leave without saving?' action='Leave' onClose={() => { leaving.value = undefined }}
       onConfirm={async () => { go() }}
     >
-      <p>What you changed on this page is not saved. It is lost when you leave.</p>
+      <p>Your unsaved changes on this page will be lost.</p>
     </Ask>
   )
 }

@@ -17,14 +17,14 @@ interface BesideProps {
   whenNone: string
 }
 
-/** What is enforced now, and where the draft differs from it. */
+/** The enforced version, and its differences from the draft. */
 export function ActiveVersion ({ active, versions, text, whenNone }: BesideProps) {
   const enforced = versions.find(({ version }) => version === active)
   if (active === null || enforced === undefined) {
     return (
       <div>
         <h2>Active{active !== null && `: version ${active}`}</h2>
-        <p class='hint'>{active === null ? whenNone : 'It is older than the versions that are shown here.'}</p>
+        <p class='hint'>{active === null ? whenNone : 'It is older than the versions shown here.'}</p>
       </div>
     )
   }

@@ -11,8 +11,8 @@ export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onC
   const list = useFocusOnParts<HTMLDivElement>(groups.length)
   return (
     <>
-      <h2>For whom</h2>
-      <p class='hint'>The first condition that matches decides.</p>
+      <h2>Conditions</h2>
+      <p class='hint'>The first matching condition decides.</p>
       <div ref={list}>
         <ol class='conditions'>
           {groups.map((condition, index) => (
@@ -146,7 +146,7 @@ export function ComparisonFields<T extends Comparison> ({ of, operators = Object
   )
 }
 
-/** A text field for any value. What is typed stays as typed, although it means a value at each moment. */
+/** A text field for any value. Keeps the text as typed, and reads a value from it. */
 export function JsonField ({ label, value, list, onChange }: { label: string, value: unknown, list?: string | undefined, onChange: (value: unknown) => void }) {
   const [typed, setTyped] = useState(writeValue(value))
   return (
@@ -168,7 +168,7 @@ function Variants (
   const list = useFocusOnParts<HTMLDivElement>(variants.length)
   return (
     <div ref={list}>
-      {variants.length === 0 && <p class='hint'>None: the flag is on or off.</p>}
+      {variants.length === 0 && <p class='hint'>No variants: the flag is on or off.</p>}
       {variants.map((variant, index) => (
         <div class='toolbar' role='group' aria-label={`Variant ${index + 1}`} key={index} data-part>
           <label>
@@ -185,7 +185,7 @@ function Variants (
           <button type='button' onClick={() => onChange(replaceAt(variants, index, null))}>Remove<span class='hidden'> variant {index + 1}</span></button>
         </div>
       ))}
-      {variants.length > 0 && sum < 100 && least === 0 && <p class='hint'>For the rest the flag is on without a variant.</p>}
+      {variants.length > 0 && sum < 100 && least === 0 && <p class='hint'>For the remaining users the flag is on without a variant.</p>}
       {variants.length > 0 && (sum > 100 + 1e-6 || sum < least - 1e-6) && <p class='error'>The shares must sum to 100; they sum to {sum}.</p>}
       <button type='button' data-add onClick={() => onChange([...variants, { key: '', rollout_percentage: Math.max(0, 100 - sum) }])}>Add a variant</button>
     </div>

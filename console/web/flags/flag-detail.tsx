@@ -14,7 +14,7 @@ import { Title } from '../title.tsx'
 
 const path = (): string => `/api/projects/${projectId.value}/feature_flags`
 
-/** One flag: for whom it is what, its draft, what it would be for somebody, and its history. @param id  Of the flag, or `new`. */
+/** One flag: its conditions, its draft, a test for one user, and its history. @param id  Flag id, or `new`. */
 export function FlagDetail ({ id }: { id: string }) {
   const flag = useLoaded(`flag ${projectId.value} ${id}`, async (signal) => id === 'new'
     ? NEW_FLAG
@@ -78,7 +78,7 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
         />
       </div>
       <h2>Test as</h2>
-      <p class='hint'>The flag as it is drafted above, saved or not. Nothing is counted or stored.</p>
+      <p class='hint'>Tests the draft above, saved or not. Nothing is counted or stored.</p>
       <TestAs draft={draft} />
       {!isNew && <h2>History</h2>}
       {!isNew && <FlagHistory key={saved.version} flag={saved} onPutBack={mayWrite ? putBack : undefined} />}
@@ -87,7 +87,7 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
           title={`Delete ${showText(saved.key, 60)}`} word={saved.key} action='Delete' onClose={() => setDeleting(false)}
           onConfirm={async () => await request(`${path()}/${saved.id}/`, { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/flags`)}
         >
-          <p>SDKs that ask for it get no value any more and use what their code falls back to. To stop a change, turn it off instead.</p>
+          <p>SDKs no longer get a value and use the fallback in their code. To only stop the rollout, turn the flag off instead.</p>
         </Confirm>
       )}
     </>

@@ -23,7 +23,7 @@ interface FlagEditorProps {
 
 interface Conflict { reason: string, latest: FeatureFlag }
 
-/** The draft of a flag beside what is saved, and its saving: refused when somebody else saved meanwhile. */
+/** The draft of a flag beside the saved one. Saving fails if another user has saved since. */
 export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete }: FlagEditorProps) {
   const isNew = saved.id === 0
   const { isBusy, error, attempt } = useAttempt()
@@ -60,7 +60,7 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
   return (
     <Form class='flag-editor' onSubmit={save}>
       <fieldset disabled={!mayWrite}>
-        <label>Key, as SDKs ask for it <input required value={draft.key} onInput={(event) => change({ key: event.currentTarget.value })} /></label>
+        <label>Key in SDKs <input required value={draft.key} onInput={(event) => change({ key: event.currentTarget.value })} /></label>
         <label>Name <input value={draft.name} onInput={(event) => change({ name: event.currentTarget.value })} /></label>
         <Checkbox label='On' isOn={draft.active} onChange={(active) => change({ active })} />
         <FilterEditor filters={draft.filters} onChange={(filters) => change({ filters })} />
@@ -68,8 +68,8 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
       </fieldset>
       {!isNew && mayWrite && changed.length > 0 && (
         <>
-          <h2>What saving changes</h2>
-          <Differences before={saved} after={draft} label='What saving changes' />
+          <h2>Unsaved changes</h2>
+          <Differences before={saved} after={draft} label='Unsaved changes' />
         </>
       )}
       {conflict !== undefined && (
@@ -80,7 +80,7 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
       {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
       {mayWrite && (
         <p class='actions'>
-          <span class='hint' role='status'>{changed.length === 0 ? 'Nothing is changed.' : isNew ? '' : `Not saved yet, on version ${saved.version}.`}</span>
+          <span class='hint' role='status'>{changed.length === 0 ? 'No changes.' : isNew ? '' : `Not saved yet, on version ${saved.version}.`}</span>
           {!isNew && <button type='button' onClick={onDelete}>Delete …</button>}
           {!isNew && <button type='button' disabled={changed.length === 0} onClick={() => onDraft(toDefinition(saved))}>Discard</button>}
           <button type='submit' class='primary' disabled={isBusy || changed.length === 0 || conflict !== undefined}>Save</button>
@@ -110,7 +110,7 @@ function FurtherSettings ({ draft, onChange }: { draft: FlagDefinition, onChange
 interface SaveConflictProps {
   /** Why the draft was not saved. */
   reason: string
-  /** What the draft began with, and what is saved by now. */
+  /** The flag that the draft is based on, and the saved one. */
   base: FeatureFlag
   latest: FeatureFlag
   onKeep: () => void
@@ -121,8 +121,8 @@ interface SaveConflictProps {
 function SaveConflict ({ reason, base, latest, onKeep, onDiscard }: SaveConflictProps) {
   return (
     <div class='conflict' role='alert'>
-      <p><strong>Not saved: somebody else changed this flag meanwhile.</strong> {reason}</p>
-      <h3>What changed from version {base.version} to {latest.version}</h3>
+      <p><strong>Not saved: another user has changed this flag.</strong> {reason}</p>
+      <h3>Changes from version {base.version} to {latest.version}</h3>
       <Differences before={base} after={latest} label={`From version ${base.version} to ${latest.version}`} />
       <p class='actions'>
         <button type='button' onClick={onDiscard}>Discard my draft</button>

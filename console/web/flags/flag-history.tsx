@@ -28,7 +28,7 @@ export function FlagHistory ({ flag, onPutBack }: { flag: FeatureFlag, onPutBack
     <Show of={{ ...changes, value: shown.current }} what='History'>
       {({ results, count, next }) => (
         <>
-          {count === 0 && <p class='hint'>No change is kept: the flag was last changed before Millrace kept a history.</p>}
+          {count === 0 && <p class='hint'>No history: the flag was last changed before Millrace recorded changes.</p>}
           <ol class='history' aria-label='Changes, newest first'>
             {results.map((change) => (
               <li key={change.id}>
@@ -82,7 +82,7 @@ const LIMIT = 50
 /** What a flag was beside what it is or would be, difference by difference. */
 export function Differences ({ before, after, label }: { before: FlagDefinition, after: FlagDefinition, label: string }) {
   const differences = listDifferences(toDefinition(before), toDefinition(after), LIMIT)
-  if (differences.length === 0) return <p class='hint'>They are the same.</p>
+  if (differences.length === 0) return <p class='hint'>No differences.</p>
   return (
     <>
       <dl class='differences' aria-label={label}>

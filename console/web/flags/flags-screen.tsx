@@ -37,7 +37,7 @@ function FlagList () {
   return (
     <section>
       <h1>Flags</h1>
-      <p class='hint'>The next request for flags is answered with a change within a second; browsers ask every few minutes, local evaluation every 30 s.</p>
+      <p class='hint'>Changes apply to flag requests within a second. Browsers request flags every few minutes, local evaluation every 30 s.</p>
       <div class='toolbar'>
         <Search label='Search flags' />
         <a {...linkTo(`/projects/${projectId.value}/flags/test`)}>Test all as somebody</a>
@@ -55,7 +55,7 @@ function NoFlags ({ search }: { search: string }) {
   return (
     <Empty>
       <p>There are no flags yet.</p>
-      {may('feature_flag:write') && <p><a {...linkTo(`/projects/${projectId.value}/flags/new`)}>Make the first one</a>: conditions say for whom it is on, and you can test it as somebody before you save it.</p>}
+      {may('feature_flag:write') && <p><a {...linkTo(`/projects/${projectId.value}/flags/new`)}>Create the first flag</a>: conditions select the users who get it, and you can test it for a user before saving.</p>}
     </Empty>
   )
 }
@@ -64,7 +64,7 @@ function FlagTable ({ flags, onChanged }: { flags: readonly FeatureFlag[], onCha
   const [turned, setTurned] = useState<FeatureFlag>()
   return (
     <>
-      <Table label='Flags' head={['Key', 'On', 'For whom', 'Name', 'Changed']}>
+      <Table label='Flags' head={['Key', 'On', 'Conditions', 'Name', 'Changed']}>
         {flags.map((flag) => (
           <tr key={flag.id}>
             <td class='value'><a {...linkTo(`/projects/${projectId.value}/flags/${flag.id}`)}>{showText(flag.key, 60)}</a></td>
@@ -90,7 +90,7 @@ function TurnDialog ({ flag, onClose, onTurned }: { flag: FeatureFlag, onClose: 
   const word = flag.active ? 'off' : 'on'
   return (
     <Ask title={`Turn ${word} ${showText(flag.key, 60)}`} action={`Turn ${word}`} onClose={onClose} onConfirm={turn} onDone={onTurned}>
-      <p>{flag.active ? 'It will be off for everyone.' : `It will be for: ${showText(describeRollout(flag.filters), 300)}.`} The next request for flags is answered so.</p>
+      <p>{flag.active ? 'It will be off for everyone.' : `It will be for: ${showText(describeRollout(flag.filters), 300)}.`} Applies to the next flag request.</p>
     </Ask>
   )
 }

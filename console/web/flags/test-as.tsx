@@ -53,7 +53,7 @@ export function TestAs ({ draft }: { draft?: FlagDefinition }) {
   )
 }
 
-/** @throws {Error} for what is no JSON object. */
+/** @throws {Error} if it is not a JSON object. */
 function readObject (name: string, text: string): Record<string, unknown> {
   if (text.trim() === '') return {}
   const value = readValue(text)

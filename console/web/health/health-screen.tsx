@@ -25,7 +25,7 @@ export function HealthScreen () {
   )
 }
 
-/** A process that answers is read in milliseconds; from so many on, one is likely not to. */
+/** Healthy processes answer within milliseconds. Beyond this, one probably does not answer. */
 const SLOW_MS = 2000
 
 /** While the first reading waits for a process that is silent: it is given four seconds, twice. */
@@ -35,7 +35,7 @@ function SlowProcess () {
     const timer = setTimeout(() => setSlow(true), SLOW_MS)
     return () => clearTimeout(timer)
   }, [])
-  return <p role='status'>{isSlow ? 'Some process does not answer at once. Which one is shown here within ten seconds.' : ''}</p>
+  return <p role='status'>{isSlow ? 'A process is slow to answer. It will be shown here within ten seconds.' : ''}</p>
 }
 
 function Health ({ status }: { status: Status }) {
@@ -51,7 +51,7 @@ function Health ({ status }: { status: Status }) {
       </dl>
       <h2>Life of an event</h2>
       <p class='hint'>
-        Looking for one event? <Leads name='find'>Find an event</Leads> says where it is, or why it is nowhere.{' '}
+        Looking for one event? <Leads name='find'>Find an event</Leads> shows where it is, or why it is missing.{' '}
         <Leads name='warnings'>Warnings</Leads> says what was dropped or refused, and why.
       </p>
       <LifeOfEvent status={status} />
@@ -64,12 +64,12 @@ function Health ({ status }: { status: Status }) {
           </tr>
         ))}
       </Table>
-      <p class='hint'>Millrace {status.version}, <Time at={status.time} isZoned />. The same in a terminal: <code>npx millrace status</code>.</p>
+      <p class='hint'>Millrace {status.version}, <Time at={status.time} isZoned />. In a terminal: <code>npx millrace status</code>.</p>
     </>
   )
 }
 
-/** What is stuck or old, each with where to look. */
+/** Stuck or delayed parts, each with a remedy. */
 function Problems ({ status }: { status: Status }) {
   const problems = describeProblems(status)
   if (problems.length === 0) return null
@@ -85,7 +85,7 @@ function Problems ({ status }: { status: Status }) {
   )
 }
 
-/** A link to a screen of the project that the menu leads to; text where there is none. */
+/** A link to a screen of the current project; plain text if it is not accessible. */
 function Leads ({ name, scope = 'event:read', children }: { name: string, scope?: Scope, children: string }) {
   const project = shownProject.value
   return project === undefined || !may(scope) ? <>{children}</> : <a {...linkTo(`/projects/${project}/${name}`)}>{children}</a>

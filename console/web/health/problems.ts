@@ -6,7 +6,7 @@ export interface Problem {
   what: string
   /** A sentence; empty when waiting is all there is to do. */
   remedy: string
-  /** A command that shows more; null when there is none. */
+  /** A command that shows more, if any. */
   command: string | null
   /** A screen of the project that shows more. */
   screen?: 'dead-letters'
@@ -20,14 +20,14 @@ const STORES: Record<string, [name: string, log: string]> = {
 /** Processes whose log `millrace logs` shows. */
 const LOGS = new Set(['ingest', 'pipeline', 'api', ...Object.values(STORES).map(([, log]) => log)])
 
-/** What of the status needs somebody: what is stuck first, then what has old work, then events that were put aside. */
+/** Problems in the status that need action: stuck parts first, then backlogs, then dead letters. */
 export function describeProblems (
   { stuck, behind, pipeline: { deadLetters } }: Pick<Status, 'stuck' | 'behind'> & { pipeline: Pick<Status['pipeline'], 'deadLetters'> }
 ): Problem[] {
   return [
     ...stuck.map(describeStuck),
     ...behind.map(({ part, lagSeconds }) =>
-      ({ what: `${showText(part)} is behind by ${formatSeconds(lagSeconds)}.`, remedy: 'It works, and catches up by itself.', command: null })),
+      ({ what: `${showText(part)} is behind by ${formatSeconds(lagSeconds)}.`, remedy: 'It is working and will catch up.', command: null })),
     ...(deadLetters ?? 0) === 0 ? [] : [waitingLetters(deadLetters ?? 0)]
   ]
 }
@@ -35,7 +35,7 @@ export function describeProblems (
 function waitingLetters (count: number): Problem {
   return {
     what: `${formatCounted(count, 'dead letter')} ${count === 1 ? 'waits' : 'wait'}.`,
-    remedy: 'What could not be stored is kept until somebody looks at it, and sends it again or purges it.',
+    remedy: 'Events that could not be stored are kept until you replay or purge them.',
     command: null,
     screen: 'dead-letters'
   }

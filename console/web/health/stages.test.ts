@@ -104,7 +104,7 @@ t.test('says how old the last backup is, and why there is no newer one, where ba
   const daily = { intervalSeconds: 86_400 }
 
   t.same(assure({}), [])
-  t.match(assure({ ...daily }), [/^waiting: There is none yet/])
+  t.match(assure({ ...daily }), [/^waiting: No backup yet/])
   t.match(assure({ ...daily, ageSeconds: 7200 }), [/^ok: Made 2/])
   t.match(assure({ ...daily, ageSeconds: 7200, lastWarning: '/b/old cannot be read' }), [/^waiting: Made 2.* \/b\/old cannot be read\.$/])
   t.match(assure({ ...daily, ageSeconds: 180_000 }), [/^waiting: .*more than two intervals/])
@@ -122,7 +122,7 @@ t.test('dead letters that wait are amber, and nobody is told that all is well', 
   const one = build({ pipeline: { ...build().pipeline, deadLetters: 41, deadLetterFill: 0.01 } })
 
   t.equal(states(one)['Dead letters'], 'waiting')
-  t.same(describeWhole(one), { word: 'Dead letters wait', state: 'waiting', sentence: 'Captures are answered; flags are answered. Everything works.' })
+  t.same(describeWhole(one), { word: 'Dead letters waiting', state: 'waiting', sentence: 'Captures are answered; flags are answered. Everything works.' })
   t.match(describeWhole({ ...one, status: 'degraded' }), { word: 'Degraded' }, 'what is worse comes first')
 })
 

@@ -103,7 +103,7 @@ export function describeWhole (
 ): { word: string, state: StageState, sentence: string } {
   const captures = {
     answered: 'Captures are answered',
-    spooled: 'Captures are answered, and wait on the disk of ingest',
+    spooled: 'Captures are answered from the disk of ingest',
     refused: 'Captures are refused with 503: SDKs retry for seconds to minutes',
     'no answer': 'Captures get no answer'
   }[clients.captures]
@@ -111,9 +111,9 @@ export function describeWhole (
   switch (status) {
     case 'ok': return (pipeline.deadLetters ?? 0) === 0
       ? { word: 'Everything works', state: 'ok', sentence }
-      : { word: 'Dead letters wait', state: 'waiting', sentence: `${sentence} Everything works.` }
-    case 'behind': return { word: 'Behind', state: 'waiting', sentence: `${sentence} Everything works, but something has old work.` }
-    case 'degraded': return { word: 'Degraded', state: 'waiting', sentence: stuck.length === 0 ? sentence : `${sentence} Something is stuck or does not answer.` }
+      : { word: 'Dead letters waiting', state: 'waiting', sentence: `${sentence} Everything works.` }
+    case 'behind': return { word: 'Behind', state: 'waiting', sentence: `${sentence} Everything works, but there is a backlog.` }
+    case 'degraded': return { word: 'Degraded', state: 'waiting', sentence: stuck.length === 0 ? sentence : `${sentence} A part is stuck or does not answer.` }
     case 'down': return { word: 'Down', state: 'stopped', sentence }
   }
 }
@@ -145,7 +145,7 @@ function describeBackup ({ ageSeconds, intervalSeconds, failed, lastError, lastW
   const name = 'Last backup'
   const interval = intervalSeconds ?? 0
   if (ageSeconds === null && !failed && interval <= 0) return []
-  const age = ageSeconds === null ? 'There is none yet' : `Made ${formatSeconds(ageSeconds)} ago`
+  const age = ageSeconds === null ? 'No backup yet' : `Made ${formatSeconds(ageSeconds)} ago`
   if (failed) return [{ name, state: 'stopped', sentence: `${age}. The last one failed: ${showText(lastError ?? UNKNOWN)}.` }]
   const isLate = ageSeconds !== null && interval > 0 && ageSeconds > LATE_INTERVALS * interval
   if (isLate) return [{ name, state: 'waiting', sentence: `${age}, which is more than two intervals.` }]
@@ -155,7 +155,7 @@ function describeBackup ({ ageSeconds, intervalSeconds, failed, lastError, lastW
 
 function describeBooks (books: Status['books']): Assurance {
   const name = 'Books'
-  if (books === null) return { name, state: 'unknown', sentence: 'Unknown: no pipeline process answers that compares them.' }
+  if (books === null) return { name, state: 'unknown', sentence: 'Unknown: the pipeline process that compares them does not answer.' }
   const { missing, extra, ageSeconds } = books
   if (missing + extra > 0) {
     const sentence = `Not in balance in the last three hours: ${formatCounted(missing, 'event')} missing, ${formatCount(extra)} extra.  ` +
@@ -163,14 +163,14 @@ function describeBooks (books: Status['books']): Assurance {
     return { name, state: 'stopped', sentence }
   }
   if (ageSeconds > OLD_BOOKS_SECONDS) return { name, state: 'unknown', sentence: `Unknown: not compared for ${formatSeconds(ageSeconds)}.` }
-  return { name, state: 'ok', sentence: `In balance: of the last three hours no event is missing and none is extra. Compared ${formatSeconds(ageSeconds)} ago.` }
+  return { name, state: 'ok', sentence: `In balance: no events missing or extra in the last three hours. Compared ${formatSeconds(ageSeconds)} ago.` }
 }
 
 function describeWatermark (watermark: NonNullable<Status['stores']['watermark']> | null): Assurance {
   const name = 'Complete through'
-  if (watermark === null) return { name, state: 'unknown', sentence: 'Unknown: ClickHouse does not answer, or the pipeline has not written it yet.' }
+  if (watermark === null) return { name, state: 'unknown', sentence: 'Unknown: ClickHouse does not answer, or the pipeline has not written the watermark yet.' }
   const { completeThrough, heldBy } = watermark
-  const sentence = `Everything received before ${formatZoned(completeThrough)} is stored, or a dead letter.`
+  const sentence = `Everything received before ${formatZoned(completeThrough)} is stored or dead-lettered.`
   return heldBy === '' ? { name, state: 'ok', sentence } : { name, state: 'waiting', sentence: `${sentence} Later ones wait: ${showText(heldBy)}.` }
 }
 

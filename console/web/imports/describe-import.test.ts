@@ -46,14 +46,14 @@ t.test('each state has a word, and what to do about it', (t) => {
   } as unknown as Parameters<typeof describe>[0]
   const ended = { ended_at: '2026-01-02T00:00:00Z', stop_requested_at: '2026-01-01T00:00:00Z' }
   for (const [changes, text, next] of [
-    [{}, 'running', /reads the files/], [{ state: 'proving' }, 'proving', /compares/],
+    [{}, 'running', /Reading the files/], [{ state: 'proving' }, 'proving', /comparing/],
     [{ stop_requested_at: '2026-01-01T00:00:00Z' }, 'stopping', /next report/],
     [{ is_silent: true, stop_requested_at: '2026-01-01T00:00:00Z' }, 'silent', /same command again/],
     [{ ...ended, state: 'interrupted', error: 'MILLRACE_IMPORT_STOPPED' }, 'stopped', /^Run the same command again/],
     [{ ...ended, state: 'interrupted', error: 'MILLRACE_IMPORT_ENDED' }, 'ended', /^Its process ended without a report/],
     [{ ...ended, state: 'incomplete', mode: 'dry_run' }, 'incomplete', /^Some files cannot be read/],
-    [{ ...ended, state: 'interrupted', error: null }, 'failed', /^The command says/],
-    [{ ...ended, state: 'incomplete' }, 'incomplete', /receipts say why.*same command again/],
+    [{ ...ended, state: 'interrupted', error: null }, 'failed', /^The command shows/],
+    [{ ...ended, state: 'incomplete' }, 'incomplete', /see their receipts.*same command again/],
     [{ ...ended, state: 'complete' }, 'complete', /^Every event is stored/],
     [{ ...ended, state: 'complete', mode: 'dry_run' }, 'complete', /^Every row can be sent. Nothing was sent/],
     [{ ...ended, state: 'complete_with_differences' }, 'complete, with differences', /receipts/],

@@ -9,7 +9,7 @@ export const SOURCES = { posthog: 'PostHog', mixpanel: 'Mixpanel', amplitude: 'A
 export const FIELDS = ['event', 'timestamp', 'distinct_id', 'uuid', 'properties'] as const
 
 /**
- * What is asked before an import: paths one a line, or the name of what is on the server; events a second, of which 0
+ * Input for an import: paths, one per line, or the name of a file on the server; events per second, of which 0
  * is no limit; empty is the default.
  */
 export const NO_PLAN = { source: 'posthog', paths: '', name: '', persons: 'export', timezone: '', columns: {} as Partial<Record<string, string>>, rate: '5000' }
@@ -51,23 +51,23 @@ const RESUME = 'Run the same command again in the same folder, or start it here 
 export function describe (
   { state, mode, error, is_silent: isSilent, stop_requested_at: stop, ended_at: ended, progress: { rejected } }: Schema<'Import'>
 ): { text: string, style: string, next: string } {
-  if (ended === null && isSilent) return { text: 'silent', style: 'replaced', next: `It has not reported for more than a minute: Ctrl-C or something else ended it, or it cannot reach Millrace. If it does not run any more: ${RESUME}` }
+  if (ended === null && isSilent) return { text: 'silent', style: 'replaced', next: `No report for more than a minute: it was stopped or killed, or cannot reach Millrace. If it is no longer running: ${RESUME}` }
   if (ended === null && stop !== null) return { text: 'stopping', style: 'on', next: 'It ends at its next report, within seconds.' }
   const dry = mode === 'dry_run' ? ' Nothing was sent: run the command without --dry-run, or start the import on the server.' : ''
   switch (state) {
-    case 'running': return { text: 'running', style: 'on', next: 'It reads the files.' }
-    case 'proving': return { text: 'proving', style: 'on', next: 'All files are read. It waits until every event is stored, and compares.' }
+    case 'running': return { text: 'running', style: 'on', next: 'Reading the files.' }
+    case 'proving': return { text: 'proving', style: 'on', next: 'All files are read. Waiting until every event is stored, then comparing.' }
     case 'interrupted': return error === 'MILLRACE_IMPORT_STOPPED'
       ? { text: 'stopped', style: 'off', next: RESUME }
-      : error === 'MILLRACE_IMPORT_ENDED' ? { text: 'ended', style: 'off', next: `Its process ended without a report: it was killed, its key was revoked, or the API that ran it was stopped. ${RESUME}` } : { text: 'failed', style: 'refused', next: `The command says what ended it. Mend that. ${RESUME}` }
+      : error === 'MILLRACE_IMPORT_ENDED' ? { text: 'ended', style: 'off', next: `Its process ended without a report: it was killed, its key was revoked, or the API that ran it was stopped. ${RESUME}` } : { text: 'failed', style: 'refused', next: `The command shows the error. Fix it. ${RESUME}` }
     case 'incomplete': return {
       text: 'incomplete',
       style: 'refused',
-      next: mode === 'dry_run' ? 'Some files cannot be read completely, or no row of them is an event of this source. Mend that, and start again.' : `Some files were not read completely, no row is an event of this source, or events are missing or changed, and their receipts say why. Mend that. ${RESUME}`
+      next: mode === 'dry_run' ? 'Some files cannot be read completely, or contain no events of this source. Fix that and start again.' : `Some files were not read completely or contain no events of this source, or events are missing or changed (see their receipts). Fix that. ${RESUME}`
     }
-    case 'complete': return { text: 'complete', style: 'on', next: dry === '' ? 'Every event is stored as the files have it.' : `Every row can be sent.${dry}` }
+    case 'complete': return { text: 'complete', style: 'on', next: dry === '' ? 'Every event is stored as in the files.' : `Every row can be sent.${dry}` }
     case 'complete_with_differences': return rejected > 0
-      ? { text: `complete, ${formatCount(rejected)} rejected`, style: 'replaced', next: `Look at rejected.ndjson where the command ran, in its folder millrace-import-… (on the server, .millrace-import-… beside the files) or that of --state: it has each row with its reason.${dry}` }
-      : { text: 'complete, with differences', style: 'replaced', next: `Some events are not stored exactly as the files have them: by a rule, or because a text or number cannot be stored. Their receipts say more.${dry}` }
+      ? { text: `complete, ${formatCount(rejected)} rejected`, style: 'replaced', next: `rejected.ndjson has each rejected row with its reason. It is where the command ran, in millrace-import-… (on the server, .millrace-import-… beside the files) or in the --state folder.${dry}` }
+      : { text: 'complete, with differences', style: 'replaced', next: `Some events differ from the files, because of a rule or because a text or number cannot be stored. See their receipts.${dry}` }
   }
 }

@@ -46,8 +46,8 @@ export function State ({ of }: { of: Schema<'Import'> }) {
   return <span class={`tag ${style}`}>{text}</span>
 }
 
-const STOP = { title: 'Stop the import', action: 'Stop', text: 'It ends at its next report. What was sent stays, and the same command goes on from there.' } as const
-const DELETE = { title: 'Delete the report', action: 'Delete', text: 'The report is gone with its proof. The events stay, and so does what the command wrote to its folder.' } as const
+const STOP = { title: 'Stop the import', action: 'Stop', text: 'It ends at its next report. Sent events stay, and the same command resumes the import.' } as const
+const DELETE = { title: 'Delete the report', action: 'Delete', text: 'The report and its proof are deleted. The events and the files written by the command stay.' } as const
 
 function Actions ({ of, home, onStopped }: { of: Schema<'ImportDetail'>, home: string, onStopped: () => void }) {
   const [open, setOpen] = useState<typeof STOP | typeof DELETE>()
@@ -96,7 +96,7 @@ function Result ({ of: { progress: { reasons }, result } }: { of: Schema<'Import
       {reasons.length > 0 && <h2>Rejected rows</h2>}
       <Cells label='Rejected rows by reason' head={['Reason', '#Rows']} rows={[...reasons].sort((a, b) => b.rows - a.rows).map(({ reason, rows }) => [showText(reason), rows])} />
       {groups > 0 && <h2>Proof</h2>}
-      {groups > 0 && <p>{formatCount(equal)} of {formatCount(groups)} days and names are stored exactly as the files have them.{rows.length < groups && ` The first ${formatCount(rows.length)} are shown.`}</p>}
+      {groups > 0 && <p>{formatCount(equal)} of {formatCount(groups)} days and names are stored exactly as in the files.{rows.length < groups && ` The first ${formatCount(rows.length)} are shown.`}</p>}
       <Cells
         label='Events that differ' head={['Event', 'Day (UTC)', 'What', 'Uuid']}
         rows={differences.map(({ uuid, day, event, what }) => [showText(event), <time key='day'>{day}</time>, <span key='what'>{what === 'properties' ? 'other properties' : what}</span>, <a key={uuid} {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a>])}

@@ -29,9 +29,9 @@ function ImportList () {
   return (
     <section>
       <h1>Imports</h1>
-      <p class='hint'>History from other products. A command reads the files, sends their events, and proves that all are stored.</p>
+      <p class='hint'>Import history from other products. A command reads the files, sends their events, and verifies that all are stored.</p>
       <p class='toolbar'><a class='button' {...linkTo(`${home}/new`)}>New import</a></p>
-      <Paged of={imports} what='Imports' empty={<Empty><p>Nothing was imported yet. {GUIDE} says what can be, and how.</p></Empty>}>
+      <Paged of={imports} what='Imports' empty={<Empty><p>No imports yet. {GUIDE} explains what can be imported, and how.</p></Empty>}>
         {(results) => (
           <Cells
             label='Imports' head={['Import', 'State', 'Read', '#Rows', '#Rejected', '#Accepted', '#Per second', `Started (${zoneLabel()})`, 'Ended']}
@@ -59,7 +59,7 @@ function NewImport () {
     <section>
       <p><a {...linkTo(home)}>Imports</a></p>
       <h1>New import</h1>
-      <p class='hint'>{GUIDE} says how to export the files, and what becomes of each field.</p>
+      <p class='hint'>{GUIDE} explains how to export the files, and how fields are mapped.</p>
       <Show of={offered} what='Files on the server'>
         {({ folder, files }) => (
           <>
@@ -67,7 +67,7 @@ function NewImport () {
               <Select label='From' value={source} options={Object.entries(SOURCES)} onChange={(source) => change({ source })} />
               {folder !== null && <Select label='The files are' value={String(isElsewhere)} options={PLACES} onChange={(chosen) => setElsewhere(chosen === 'true')} />}
               {folder !== null && !isElsewhere
-                ? <Select label='Files or folders' value={plan.name} options={[['', 'all that are there'], ...files.map(nameFile)]} onChange={(name) => change({ name })} />
+                ? <Select label='Files or folders' value={plan.name} options={[['', 'all'], ...files.map(nameFile)]} onChange={(name) => change({ name })} />
                 : (
                   <label>
                     Files or folders there, one a line
@@ -84,10 +84,10 @@ function NewImport () {
               ))}
               <Select label='Events a second at most' value={plan.rate} options={RATES} onChange={(rate) => change({ rate })} />
             </form>
-            {folder !== null && !isElsewhere && <p class='hint'>They are in <code>{showText(folder)}</code> there. Copy an export to it, and it can be chosen here.</p>}
+            {folder !== null && !isElsewhere && <p class='hint'>Copy exports to <code>{showText(folder)}</code> on the server to choose them here.</p>}
             {folder === null || isElsewhere
               ? <Commands of={plan} />
-              : files.length > 0 ? <Run of={plan} home={home} /> : <Empty><p>Nothing is there yet.</p></Empty>}
+              : files.length > 0 ? <Run of={plan} home={home} /> : <Empty><p>No files yet.</p></Empty>}
           </>
         )}
       </Show>
@@ -122,7 +122,7 @@ function Run ({ of, home }: { of: typeof NO_PLAN, home: string }) {
 function Commands ({ of: plan }: { of: typeof NO_PLAN }) {
   const command = (isDryRun: boolean): string => buildCommand(plan, { url: location.origin, project: shownProjectId() }, isDryRun)
   return listPaths(plan.paths).length === 0
-    ? <Empty><p>Name the files or folders: then the commands are here.</p></Empty>
+    ? <Empty><p>Enter files or folders to see the commands.</p></Empty>
     : (
       <>
         <h2>1. Dry run</h2>
@@ -130,7 +130,7 @@ function Commands ({ of: plan }: { of: typeof NO_PLAN }) {
         <Copyable text='read -rs MILLRACE_KEY && export MILLRACE_KEY' label='Asks for the key' />
         <Copyable text={command(true)} label='Dry run' />
         <h2>2. Import</h2>
-        <p>Sends the events, and proves that all are stored. Run it as often as you like: an event is stored once.</p>
+        <p>Sends the events, and verifies that all are stored. Safe to repeat: each event is stored once.</p>
         <Copyable text={command(false)} label='Import' />
       </>
       )

@@ -15,7 +15,7 @@ export function DeletePerson ({ person, onClose }: { person: Person, onClose: ()
   const remove = async () => await request(`/api${persons}/${person.uuid}/`, { method: 'DELETE', query: { delete_events: withEvents } })
   return (
     <Confirm title={`Delete ${showText(person.name, 80)}`} word='delete' action='Delete' onClose={onClose} onConfirm={remove} onDone={() => navigate(`${persons}/deletions/${person.uuid}`)}>
-      <p>Its properties, distinct ids and memberships of cohorts are deleted for good. Later events of its distinct ids make a new person.</p>
+      <p>Its properties, distinct ids and cohort memberships are permanently deleted. Later events of its distinct ids create a new person.</p>
       <p><label class='check'><input type='checkbox' checked={withEvents} onChange={(event) => setWithEvents(event.currentTarget.checked)} /> Delete all its events received so far, too</label></p>
     </Confirm>
   )

@@ -40,11 +40,11 @@ function GroupList ({ types, type }: { types: readonly GroupType[], type: GroupT
   const search = query.value.get('search') ?? ''
   const { group_type_index: index } = type
   const groups = useList<Group>(base(), { group_type_index: index, search })
-  const empty = <Empty><p>{search === '' ? 'There is none of this type.' : `No key or name has all these words: ${showText(search)}`}</p></Empty>
+  const empty = <Empty><p>{search === '' ? 'There are no groups of this type.' : `No key or name has all these words: ${showText(search)}`}</p></Empty>
   return (
     <>
       <h1>Groups</h1>
-      <p class='hint'>Those that were described with <code>$groupidentify</code>, and those that only events name. Search for words of the key or the property <code>name</code>.</p>
+      <p class='hint'>Groups described with <code>$groupidentify</code>, and groups known from events only. Search by words in the key or the property <code>name</code>.</p>
       <div class='toolbar'>
         <Select
           label='Type' value={index} options={types.map((each) => [each.group_type_index, showText(each.group_type, 40)] as const)}
@@ -79,7 +79,7 @@ function GroupDetail ({ type, id }: { type: GroupType, id: string }) {
       <Title name={id} max={120}> <span class='hint'>{showText(name, 40)}</span></Title>
       <Show of={group} what='The group'>
         {({ results: [found] }) => found === undefined || found.created_at === null
-          ? <p class='hint'>It was never described with <code>$groupidentify</code>: only events name it.</p>
+          ? <p class='hint'>It was never described with <code>$groupidentify</code>, and is known from events only.</p>
           : <Properties properties={found.properties} />}
       </Show>
       {may('event:read') && <><h2>Last events</h2><StoredEvents filter={{ group_type: name, group_key: id }} /></>}

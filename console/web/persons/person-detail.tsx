@@ -15,7 +15,7 @@ import { describeId, type Person, type PersonHistory } from './person.ts'
 import { Properties } from './properties.tsx'
 import { Title } from '../title.tsx'
 
-/** One person: who it is, what is known of it and since when, what it did, and which flags it gets. */
+/** One person: identity, properties, history, events and flags. */
 export function PersonDetail ({ id }: { id: string }) {
   const person = useAnswer<Person>(`/api/projects/${projectId.value}/persons/${encodeURIComponent(id)}/`)
   return (
@@ -33,7 +33,7 @@ function Gone ({ id }: { id: string }) {
     <>
       <h1>No such person</h1>
       {may('event:read') && <p>Of people who were never identified and have no properties, only <a {...linkTo(`/projects/${projectId.value}/stored?person=${encodeURIComponent(id)}`)}>the events</a> are stored.</p>}
-      <p>Nobody has the id <code>{showText(id, 60)}</code>. Perhaps the person <a {...linkTo(`/projects/${projectId.value}/persons/deletions/${encodeURIComponent(id)}`)}>was deleted</a>.</p>
+      <p>No person has the id <code>{showText(id, 60)}</code>. Perhaps the person <a {...linkTo(`/projects/${projectId.value}/persons/deletions/${encodeURIComponent(id)}`)}>was deleted</a>.</p>
     </>
   )
 }
@@ -45,7 +45,7 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
   return (
     <>
       <Title name={name} max={120} />
-      {asked.toLowerCase() !== uuid && <p class='hint'>Asked by <code>{asked}</code>, an id from before a merge.</p>}
+      {asked.toLowerCase() !== uuid && <p class='hint'>Found by <code>{asked}</code>, an id from before a merge.</p>}
       <dl class='facts'>
         <div><dt>Person id</dt><dd><code>{uuid}</code></dd></div>
         <div><dt>Identified</dt><dd>{isIdentified ? 'yes' : 'no: identify was never called for it'}</dd></div>
@@ -68,7 +68,7 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
   return (
     <>
       <h2>Distinct ids <span class='hint'>{formatCount(count)}</span></h2>
-      <Table label='Distinct ids' head={['Distinct id', 'How it came to this person']}>
+      <Table label='Distinct ids' head={['Distinct id', 'Assigned to this person']}>
         {ids.map((id) => (
           <tr key={id.distinct_id}>
             <td class='wide'>{showText(id.distinct_id)}</td>
@@ -76,7 +76,7 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
           </tr>
         ))}
       </Table>
-      {count > ids.length && <p class='hint'>The {formatCount(ids.length)} that came last.</p>}
+      {count > ids.length && <p class='hint'>The {formatCount(ids.length)} newest.</p>}
     </>
   )
 }

@@ -1,4 +1,4 @@
-/** A person, and what is known of how it came to be what it is. */
+/** A person, and its history of merges. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { formatZoned } from '../format.ts'
 
@@ -26,7 +26,7 @@ export function describeId ({ is_first: isFirst, since }: PersonHistory['distinc
 /** How far a deletion has come, in words. */
 export function describeDeletion ({ with_events: withEvents, done_at: done, swept_at: swept }: PersonDeletion): string {
   const what = withEvents ? 'the person and its events' : 'the person'
-  if (done === null) return `Being deleted from ClickHouse: ${what}. In Postgres the person is gone, and flags no longer know it.`
+  if (done === null) return `Being deleted from ClickHouse: ${what}. The person is deleted from Postgres, and flags no longer use it.`
   if (swept === null) return `A count found nothing left of ${what}. What was on its way at the time of the request is deleted once more when it has arrived.`
   return `Deleted: ${what}. A count found nothing left, also of what was on its way at the time of the request.`
 }

@@ -28,7 +28,7 @@ function PersonList () {
   return (
     <section>
       <h1>Persons</h1>
-      <p class='hint'>Search for a distinct id, its beginning, a person id, an email, a name or a username.</p>
+      <p class='hint'>Search by distinct id or its beginning, person id, email, name or username.</p>
       <div class='toolbar filters'>
         <Search label='Search persons' />
         {search === '' && may('event:read') && (
@@ -49,7 +49,7 @@ function LastSeen () {
   if (seen.value === undefined && seen.error !== undefined) {
     return (
       <>
-        <p class='hint' role='status'>Who was seen last is not known: {seen.error.message} <button type='button' class='quiet' onClick={seen.reload}>Try again</button></p>
+        <p class='hint' role='status'>Last-seen times are unavailable: {seen.error.message} <button type='button' class='quiet' onClick={seen.reload}>Try again</button></p>
         <Newest />
       </>
     )
@@ -60,12 +60,12 @@ function LastSeen () {
         <>
           <OlderNewer of={seen}>
             <span class='hint' role='status'>
-              {filter.property !== '' && `Only those ${filter.value === '' ? 'who have' : 'of whom'} ${showText(filter.property, 80)}${filter.value === '' ? '' : ` is ${showText(filter.value, 80)}`}. `}
-              {searchedFrom === null ? filter.property === '' && 'Everybody with events, also those of whom nothing else is known.' : `Only those seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
+              {filter.property !== '' && `Only persons ${filter.value === '' ? 'with' : 'whose'} ${showText(filter.property, 80)}${filter.value === '' ? '' : ` is ${showText(filter.value, 80)}`}. `}
+              {searchedFrom === null ? filter.property === '' && 'All persons with events, including those known from events only.' : `Only persons seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
             </span>
           </OlderNewer>
           {results.length === 0
-            ? <Empty>{filter.property === '' ? 'No event is stored yet.' : 'Nobody with events has this property.'}</Empty>
+            ? <Empty>{filter.property === '' ? 'No events are stored yet.' : 'No person with events has this property.'}</Empty>
             : (
               <Table label='Persons' head={['Person', 'Distinct id of the last event', 'Identified', `Last seen (${zoneLabel()})`, 'Events']}>
                 {results.map(({ uuid, name, distinct_id: id, is_identified: isIdentified, is_known: isKnown, last_seen: at }) => (
@@ -87,7 +87,7 @@ function LastSeen () {
 
 function Newest () {
   const persons = useList<Person>(`/api/projects/${projectId.value}/persons/`)
-  const empty = <Empty>There are no persons yet: <code>identify</code>, or an event with <code>$set</code>, makes the first.</Empty>
+  const empty = <Empty>There are no persons yet: <code>identify</code>, or an event with <code>$set</code>, creates the first.</Empty>
   return <Paged of={persons} what='Persons' empty={empty}>{(results) => <PersonTable persons={results} />}</Paged>
 }
 
@@ -97,11 +97,11 @@ function Matches ({ search }: { search: string }) {
     <Show of={found} what='Persons'>
       {({ matches, searched_properties: isWhole }) => (
         <>
-          {!isWhole && <p class='hint' role='status'>Emails and names were not searched: ClickHouse, which is needed to search them, is unavailable or took too long.</p>}
+          {!isWhole && <p class='hint' role='status'>Emails and names were not searched, because ClickHouse is unavailable or took too long.</p>}
           {matches.length === 0
             ? <Empty>No person has this distinct id, person id, email, name or username. A distinct id that only sent plain events has no person: <a {...linkTo(`/projects/${projectId.value}/find?distinct_id=${encodeURIComponent(search)}`)}>find its events</a>.</Empty>
             : <PersonTable persons={matches} by={new Map(matches.map(({ uuid, by }) => [uuid, by]))} />}
-          {matches.length >= PAGE && <p class='hint'>These are the first {PAGE}: a longer search finds fewer.</p>}
+          {matches.length >= PAGE && <p class='hint'>Only the first {PAGE} are shown: refine your search.</p>}
         </>
       )}
     </Show>

@@ -1,14 +1,14 @@
 import { formatCount, showText } from '../format.ts'
 import { Table } from '../states.tsx'
 
-/** What is known of a person or a group, by name. */
+/** Properties of a person or group, by name. */
 export function Properties ({ properties }: { properties: Readonly<Record<string, unknown>> }) {
   const names = Object.keys(properties).sort()
   return (
     <>
       <h2>Properties <span class='hint'>{formatCount(names.length)}</span></h2>
       {names.length === 0
-        ? <p class='hint'>It has none.</p>
+        ? <p class='hint'>No properties.</p>
         : (
           <Table label='Properties' head={['Name', 'Value']}>
             {names.map((name) => {

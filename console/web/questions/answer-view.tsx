@@ -57,13 +57,13 @@ function Sql ({ sql }: { sql: string }) {
   )
 }
 
-/** Lines that can be told apart by colour; beside what they were before, fewer. */
+/** Number of lines distinguishable by color; fewer with a previous period. */
 const DRAWN = 5
 const DRAWN_PAIRS = 3
 
 interface NamedLine extends TrendLine { title: string }
 
-/** By what is counted, with its conditions, or by the value of the breakdown. */
+/** Title of a line: its event and conditions, or the value of the breakdown. */
 function nameLines (lines: readonly TrendLine[], definition: Definition, suffix: string): NamedLine[] {
   return lines.map((line) => {
     const isAmongSeveral = lines.some(({ series }) => series !== line.series)
@@ -86,7 +86,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   })
   // A month may have more days than the one after it.
   const places = Array.from({ length: Math.max(points.length, previous?.points.length ?? 0) }, (_, index) => index)
-  const state = (point?: Point): string => point?.is_removed === true ? ' removed' : point?.is_partial === true ? ' not whole' : ''
+  const state = (point?: Point): string => point?.is_removed === true ? ' removed' : point?.is_partial === true ? ' partial' : ''
   const nameAt = (of: TrendAnswer['points'], index: number): string => {
     const { start } = of[index] ?? {}
     return start === undefined ? '–' : pointName(start, timezone)
@@ -97,7 +97,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   const hasPartial = looks.some(({ partial }) => partial.includes(true))
   const nothing = now.filter(({ values }) => values.includes(0) && values.every((value) => value === null || value === 0)).map(({ title }) => title)
   const comparison = previous !== null && <p class='hint numbers'>{describeComparison(previous, from, timezone)}</p>
-  if (lines.length === 0) return <><Empty>No event of the range matches{definition.kind === 'trend' && `: ${showText(definition.series.map(describeEvent).join(', '), 300)}`}.</Empty>{comparison}</>
+  if (lines.length === 0) return <><Empty>No event in the range matches{definition.kind === 'trend' && `: ${showText(definition.series.map(describeEvent).join(', '), 300)}`}.</Empty>{comparison}</>
   const table = (
     <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${title}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${title}`)]}>
       <tr class='total'>
@@ -121,8 +121,8 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
       <Chart columns={columns} rows={rows} along='time' looks={looks} chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
       {nothing.length > 0 && <p class='hint'>All values are 0 for: {nothing.join(', ')}. Check the spelling of names and values.</p>}
       {comparison}
-      {hasPartial && <p class='hint'>Dotted: not whole, because it has not ended, or only a part of it is in the range or kept.</p>}
-      {now.length + before.length > drawn.length && <p class='hint'>{drawn.length} of {now.length + before.length} lines are drawn; the table has all.</p>}
+      {hasPartial && <p class='hint'>Dotted: partial, because the period has not ended, or only part of it is in the range or in storage.</p>}
+      {now.length + before.length > drawn.length && <p class='hint'>{drawn.length} of {now.length + before.length} lines are drawn; the table shows all.</p>}
       {lines.filter(({ left_out: leftOut }) => leftOut > 0).map((line) => (
         <p key={`${line.series} ${line.part} ${line.value}`} class='hint'>
           {line.part === 'all' ? '' : `${showText(partName(line), 40)}: `}{formatCounted(line.left_out, 'event')} without a number in the property left out of the {showText(line.name, 60)}.
@@ -138,7 +138,7 @@ type FunnelPart = FunnelAnswer['parts'][number]
 /** Those of a part who did not get to a step. */
 interface Dropped { of: FunnelPart, step: number, lost: number }
 
-/** So many of them are listed. */
+/** Maximum number of listed persons. */
 const LISTED = 100
 
 interface FunnelViewProps { answered: Answered, answer: FunnelAnswer, definition: Definition, mayOpen: boolean }
@@ -170,7 +170,7 @@ function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }
           )
         })}
       </Table>
-      {hasTime && <p class='hint'>Whoever entered in the last {formatCounted(limit.value, limit.unit)} still has time for the steps that are left, and is among those who dropped out.</p>}
+      {hasTime && <p class='hint'>People who entered in the last {formatCounted(limit.value, limit.unit)} still have time for the remaining steps, and count as dropped out.</p>}
       {parts.length > 0 && (
         <>
           <Table label='By value' class='dense' head={['Value', '#Entered', ...all.steps.slice(1).map(({ name }, index) => `#${index + 2}. ${showText(name, 30)}`), '#Median time', '-Picture']}>
@@ -214,7 +214,7 @@ function Dropouts ({ definition, dropped: { of: { part, value }, step, lost }, o
       <Show of={list} what='The persons'>
         {({ results }) => (
           <>
-            <p class='hint'>The last to enter comes first{lost > LISTED && `: the first ${LISTED} of ${formatCount(lost)}`}.</p>
+            <p class='hint'>Latest entry first{lost > LISTED && `: the first ${LISTED} of ${formatCount(lost)}`}.</p>
             <Table label='Persons' head={['Person', `Entered (${zoneLabel()})`]}>
               {results.map(({ person_id: person, entered_at: at, name, is_known: isKnown }) => (
                 <tr key={person}>
@@ -241,9 +241,9 @@ function RetentionView ({ answered: { kept_from: kept }, answer: { cohorts }, de
     <>
       <p class='hint'>
         {isFirst
-          ? `Everybody counts in the period in which they did it for the first time ${kept === null ? 'ever' : `since ${kept}, before which retention removed the events`}; anyone who did it before the range${kept === null ? '' : ', or was known before,'} is left out.`
-          : 'Everybody counts in each period in which they did it, so the same person may be in several.'}{' '}
-        {most > 1 ? 'The columns show how many of them came back that many periods later. * marks a period that is not whole.' : `A range of one ${unit} has no later ${unit} in which anybody could come back. `}
+          ? `People count in the period in which they first did it${kept === null ? '' : ` since ${kept}, before which retention removed the events`}; anyone who did it before the range${kept === null ? '' : ', or was known before,'} is left out.`
+          : 'People count in each period in which they did it, so the same person may be in several.'}{' '}
+        {most > 1 ? 'The columns show how many of them came back that many periods later. * marks a partial period.' : `A range of one ${unit} has no later ${unit} in which anybody could come back. `}
         {most < 2 && onAsk !== undefined && <button type='button' onClick={() => onAsk({ ...definition, range: { last: 8, unit } })}>Ask for the last 8 {unit}s</button>}
       </p>
       <Table label='Retention' class='retention dense' head={[`In the ${unit} of`, '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${unit} ${index + 1}`)]}>

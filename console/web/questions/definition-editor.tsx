@@ -40,7 +40,7 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
           />
         )}
         {definition.kind === 'trend' && <Checkbox label='Compare with the previous period' isOn={definition.compare} onChange={(compare) => edit({ compare })} />}
-        <Checkbox label='With bots' isOn={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
+        <Checkbox label='Include bots' isOn={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
       </div>
       {definition.kind !== 'retention' && <BreakdownFields definition={definition} names={names} onChange={onChange} />}
     </>
@@ -55,7 +55,7 @@ function NumberField ({ label, value, most, onChange }: { label: string, value: 
 function RangeFields ({ definition, onChange }: { definition: Definition, onChange: (range: Range) => void }) {
   const { range } = definition
   const { unit = 'day' } = range
-  // What is typed may be that of a name on the way to another.
+  // A partly typed name may be another valid name.
   const [isTyped, setTyped] = useState(false)
   const type = (changes: Range): void => {
     setTyped(true)
@@ -209,7 +209,7 @@ function RetentionFields ({ definition, names, onChange }: EditorProps<Retention
   return (
     <>
       <Select
-        label='Who counts' value={definition.cohort} options={[['first', 'who did it for the first time ever'], ['any', 'everybody who did it in a period']]}
+        label='Who counts' value={definition.cohort} options={[['first', 'people who did it for the first time ever'], ['any', 'everyone who did it in a period']]}
         onChange={(cohort) => onChange({ ...definition, cohort })}
       />
       <EventField withPersons label={definition.cohort === 'any' ? 'Did' : 'First did'} value={definition.start} names={names} onChange={(start) => onChange({ ...definition, start })} />

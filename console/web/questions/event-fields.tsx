@@ -16,7 +16,7 @@ type Counts = Map<string, number> | null
 /** Names with how often they came, events in 30 days and properties ever; null: the key may not see them. */
 export interface Names { events: Counts, properties: Counts, personProperties: Counts }
 
-/** So many names are offered; others may be typed. */
+/** Maximum number of suggested names; others can be typed. */
 const OFFERED = 500
 
 interface Definition { name: string, volume_30_day?: number | null }
@@ -63,7 +63,7 @@ function PropertyOptions ({ of }: { of: Counts }) {
 /** After a field was left, in milliseconds: a click that left it is over by then, and what it aims at has not moved. */
 const LEFT_MS = 400
 
-/** Whether a field is being typed in: what is not typed to its end is no mistake. */
+/** Whether a field is being edited: partial input is not an error. */
 function useTyping (): { isTyping: boolean, onTyped: () => void, onBlur: () => void } {
   const [isTyping, setTyping] = useState(false)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -118,7 +118,7 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
         </label>
         {mayBeAny && <label><input type='checkbox' checked={event === null} onChange={(input) => onChange({ ...value, event: input.currentTarget.checked ? null : '' })} /> any event</label>}
         {(volume !== undefined || names.events === null) && event !== null && event !== '' && <span class='hint numbers volume'>{volume !== undefined && `${formatCount(volume)} in 30 days`}</span>}
-        {!isTyping && event !== null && event !== '' && names.events !== null && names.events.size < OFFERED && volume === undefined && <span class='hint'>Nobody sent an event of this name.</span>}
+        {!isTyping && event !== null && event !== '' && names.events !== null && names.events.size < OFFERED && volume === undefined && <span class='hint'>No event has this name.</span>}
         <button type='button' data-add onClick={() => onChange({ ...value, where: [...where, { key: '', operator: 'exact', value: '' }] })}>Add a condition<span class='hidden'> to {label}</span></button>
       </div>
       {where.map((filter, index) => (

@@ -105,7 +105,7 @@ function by (breakdown: Breakdown | null): string {
   return breakdown === null ? '' : `, by ${breakdown.attribution === 'any' ? 'any ' : ''}${breakdown.property}`
 }
 
-/** A value of a breakdown; what is no value is in round brackets. */
+/** A value of a breakdown; labels that are not values are in parentheses. */
 export function partName ({ part, value }: { part: string, value: string | null }): string {
   switch (part) {
     case 'all': return 'everybody'
@@ -161,7 +161,7 @@ export function describeComparison ({ from, to, points, lines }: Previous, first
   const first = points.findIndex((_, index) => lines.some(({ values }) => (values[index] ?? 0) !== 0))
   const removed = points.findLastIndex(({ is_removed: isRemoved }) => isRemoved) + 1
   const values = removed > 0
-    ? ` ${removed === points.length ? 'Retention removed its events, so there is nothing to compare with' : `It has values from ${pointName(points[removed]?.start ?? '', timezone)}: retention removed earlier events`}.`
+    ? ` ${removed === points.length ? 'Retention removed its events, so no comparison is possible' : `It has values from ${pointName(points[removed]?.start ?? '', timezone)}: retention removed earlier events`}.`
     : first === -1
       ? ' No event of that time matches, so there is nothing to compare with.'
       : first === 0 ? '' : ` Its first values are of ${pointName(points[first]?.start ?? '', timezone)}: it had nothing earlier.`

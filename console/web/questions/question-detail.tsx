@@ -113,7 +113,7 @@ function Answers ({ asked: { definition, round }, isOld, onAsk }: AnswersProps) 
   useLayoutEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current) }, [answer.value])
   return (
     <div ref={place} tabIndex={-1}>
-      {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
+      {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed: ask again.</p>}
       <Show of={answer} what='The answer, for a minute at most'>{(shown) => <AnswerView {...shown} onAsk={onAsk} />}</Show>
     </div>
   )
@@ -160,7 +160,7 @@ function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) 
     <FormDialog title={isNew ? 'Save as a new question' : `Save the changes of ${showText(stored.name, 60)}`} action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
-      <p class='hint'>For everybody whose key may see queries of this project.</p>
+      <p class='hint'>Visible to everyone whose key can read queries of this project.</p>
     </FormDialog>
   )
 }

@@ -19,7 +19,7 @@ export function QuestionsScreen () {
 function QuestionList () {
   const search = query.value.get('search') ?? ''
   const questions = useList<Question>(questionsPath(), { search })
-  const empty = search === '' ? 'There are no questions yet: ask one, and save it.' : 'No question has such a name.'
+  const empty = search === '' ? 'There are no questions yet: ask one, and save it.' : 'No question has this name.'
   return (
     <section>
       <h1>Questions</h1>

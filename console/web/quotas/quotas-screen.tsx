@@ -36,7 +36,7 @@ export function QuotasScreen () {
             {open === 'form' && <QuotaForm quota={value} path={path} onClose={close} onDone={quota.reload} />}
             {open === 'removal' && (
               <Ask title='Remove the quota' action='Remove' onClose={close} onConfirm={async () => await request(path, { method: 'DELETE' })} onDone={quota.reload}>
-                <p>Within a second the project has no quota of its own. The default limit of the installation applies, if one is set.</p>
+                <p>The quota is removed within a second. The default limit of the installation then applies, if set.</p>
               </Ask>
             )}
           </>

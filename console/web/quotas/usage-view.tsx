@@ -21,8 +21,8 @@ export function UsageView () {
     <>
       <h2>Usage by day</h2>
       <p class='hint'>
-        Days of receipt, UTC, from the books: each event once. Events in quarantine of a schema count when they are replayed.{' '}
-        Drops and refusals are known for 90 days.
+        By UTC day of receipt, from the ledger: each event once. Events quarantined by a schema count once replayed.{' '}
+        Drops and refusals are kept for 90 days.
       </p>
       <div class='toolbar'>
         <SelectDays label='In' value={days} of={[7, 30, 90, 365]} onChange={(value) => setQuery({ days: String(value) })} />

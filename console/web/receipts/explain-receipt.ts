@@ -21,7 +21,7 @@ export function explainReceipt (receipt: Receipt, now: number): string {
     case 'stored': {
       const times = duplicates?.count ?? 0
       const again = times === 0 ? '' : ` It came ${formatCounted(times, 'more time')}, and was counted once.`
-      return `It is stored: analysts find it.${stored === null ? '' : ` Its time is ${formatZoned(stored.timestamp)}.`}${again}`
+      return `It is stored and visible to queries.${stored === null ? '' : ` Its time is ${formatZoned(stored.timestamp)}.`}${again}`
     }
     case 'dead_letter': return describeLetter(letter)
     case 'waiting': return describeWaiting(waiting, now)
@@ -75,7 +75,7 @@ function describeUnknown (places: Receipt['may_be_in'], searched: Receipt['searc
     ? ` The stream was searched in part: ${formatCount(searched.messages)} of ${formatCounted(searched.of, 'message')}.`
     : ''
   if (places === null || places.length === 0) {
-    return `Nothing is known of it: no process took it, it was dropped longer ago than drops are remembered, or it was stored and then removed. Check the uuid, the project and the key.${rest}`
+    return `Unknown event: it was never acknowledged, its drop is no longer on record, or it was stored and then deleted. Check the uuid, the project and the key.${rest}`
   }
   const names = places.map(({ where, process }) => `${WHERE[where]}${process === null ? '' : ` of ${process}`}`).join(', ')
   return `It is neither stored nor refused; it may be in ${names}.${rest}`

@@ -8,9 +8,9 @@ import { WhatElse } from './what-else.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
 import { explainReceipt, nameOf, type Receipt, UUID } from './explain-receipt.ts'
 
-/** Where is my event: by its uuid, by whom it is about, or by its name alone. */
+/** Finds an event by uuid, distinct id or name. */
 export function FindScreen () {
-  // Links from other screens know what the text is; what is typed may be any of the three.
+  // Links from other screens specify the kind of text; typed text may be any of the three.
   const asked = query.value.get('uuid') ?? query.value.get('distinct_id') ?? query.value.get('text') ?? ''
   const isDistinctId = query.value.has('distinct_id')
   const [draft, setDraft] = useState({ asked, text: asked })
@@ -40,7 +40,7 @@ export function FindScreen () {
         ? (
           <Empty>
             <p>Paste the uuid of an event, the distinct id of a user, or the name of the event.</p>
-            <p>The answer comes from everywhere an event can be: ClickHouse, the stream, dead letters, what was dropped or refused, and your other projects.</p>
+            <p>Searches everywhere an event can be: ClickHouse, the stream, dead letters, dropped and refused events, and your other projects.</p>
           </Empty>
           )
         : UUID.test(asked) && !isDistinctId
@@ -93,7 +93,7 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
   return (
     <Show of={receipts} what='The events'>
       {(found) => found.length === 0
-        ? <p class='hint'>No event has the distinct id <code>{showText(distinctId)}</code>: none is stored or waits, and none that has a uuid was refused or dropped lately.</p>
+        ? <p class='hint'>No event with the distinct id <code>{showText(distinctId)}</code> is stored or waiting, and none with a uuid was recently refused or dropped.</p>
         : (
           <>
             <h2>Newest events of the distinct id <code>{showText(distinctId)}</code></h2>

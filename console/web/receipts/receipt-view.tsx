@@ -7,7 +7,7 @@ import { may } from '../session.ts'
 import { Again, Show } from '../states.tsx'
 import { explainReceipt, leadsOf, listFacts, type Receipt } from './explain-receipt.ts'
 
-/** What became of an event, asked of the stores now. @param onFate  Told each time that it is known. */
+/** Fate of an event, read from the stores now. @param onFate  Called each time the fate is known. */
 export function ReceiptOf ({ uuid, onFate }: { uuid: string, onFate?: (fate: string) => void }) {
   const receipt = useLoaded(`receipt ${projectId.value} ${uuid}`, async (signal) => {
     const found = await request<Receipt>(`/api/projects/${projectId.value}/events/${uuid.toLowerCase()}/receipt`, { signal })

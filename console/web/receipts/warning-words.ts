@@ -2,7 +2,7 @@
 import type { WarningReason } from '../../../schema/wire/ingestion-warnings.ts'
 import { formatAgo, formatCounted, showText } from '../format.ts'
 
-/** The part of a counted warning that is told of refused requests. */
+/** The part of a counted warning shown for refused requests. */
 export interface RefusedRequests {
   reason: string
   count: number
@@ -49,36 +49,36 @@ const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
   invalid_timestamp: 'Dropped: its time is not an RFC 3339 time.',
   invalid_options: 'Dropped: its options are of the wrong type.',
   invalid_properties: 'Dropped: its properties are not an object.',
-  unknown_message_type: 'Dropped: it is not a type of message that is known.',
-  event_too_large: 'Dropped: it is larger than a message may be.',
-  not_storable: 'Dropped by a bug of Millrace: the log of ingest says more.',
+  unknown_message_type: 'Dropped: its message type is unknown.',
+  event_too_large: 'Dropped: it exceeds the maximum message size.',
+  not_storable: 'Dropped by a bug in Millrace: see the log of ingest.',
   rule_dropped: 'Dropped: a rule drops it.',
-  rule_sampled: 'Dropped: a rule keeps a sample, and it is not in it.',
-  schema_rejected: 'Dropped: it does not meet its schema, which rejects.',
-  quota_sampled: 'Dropped: the project is beyond its quota, and it is not in the sample.',
+  rule_sampled: 'Dropped: it is outside the sample that a rule keeps.',
+  schema_rejected: 'Dropped: it violates its schema, which rejects.',
+  quota_sampled: 'Dropped: the project exceeds its quota, and the event is outside the sample.',
   timestamp_in_future: 'Stored with the time of receipt: its time is in the future.',
-  timestamp_too_old: 'Stored as of 2000-01-01, where hardly a report looks: its time is before 2000.',
+  timestamp_too_old: 'Stored with the time 2000-01-01: its time is before 2000.',
   timestamp_unreadable: 'Stored with the time of receipt: its time cannot be read.',
   uuid_invalid: 'Stored under another uuid: its own is not a valid one.',
   text_replaced: 'Stored with a replacement for characters that cannot be stored.',
-  rule_changed: 'Stored as a rule changed it.',
+  rule_changed: 'Stored with changes by a rule.',
   event_name_cut: 'Stored with the first 200 characters of its name.',
   distinct_id_cut: 'Stored with the first 200 characters of its distinct id.',
   group_cut: 'Stored with a group that was cut.',
-  too_many_groups: 'Stored with its first 100 groups; the others are only in its properties.',
+  too_many_groups: 'Stored with its first 100 groups; further ones are only in its properties.',
   column_cut: 'Stored; the column of a property has its first 8,192 characters.',
   part_left_out: 'Stored without a part that is too large.',
   property_too_deep: 'Stored without a property whose value is nested more than 200 levels deep.',
   property_not_described: 'Stored; one of its properties is not among the definitions.',
   too_many_names: 'Stored; its name, or one of its properties, is not among the definitions: the project has sent too many new names today.',
-  visitor_unknown: 'Stored under the distinct id of all unknown visitors: it has no cookie, and too little tells its visitor from others.',
-  illegal_distinct_id: 'Stored, but two persons were not merged: the other id is one that clients send when they have none.',
-  already_identified: 'Stored, but two persons were not merged: the other one is identified.',
+  visitor_unknown: 'Stored under the distinct id of all unknown visitors: it has no cookie, and too little to distinguish its visitor.',
+  illegal_distinct_id: 'Stored, but two persons were not merged: the other id is a placeholder that clients send without an id.',
+  already_identified: 'Stored, but two persons were not merged: the other person is already identified.',
   properties_too_large: 'Stored, but a person or group was not changed: its properties would be too large.',
   update_refused: 'Stored, but a person or group was not changed: the change can never be applied.',
-  too_many_group_types: 'Stored, but a group was not made: the project has too many types of groups.',
-  schema_not_met: 'Stored as sent: it does not meet its schema, which only observes.',
-  schema_quarantined: 'Kept as a dead letter: it does not meet its schema, which quarantines.'
+  too_many_group_types: 'Stored, but a group was not created: the project has too many group types.',
+  schema_not_met: 'Stored as sent: it violates its schema, which only observes.',
+  schema_quarantined: 'Kept as a dead letter: it violates its schema, which quarantines.'
 }
 
 /** What became of what was not stored as it was sent, and why; a reason that is new to this page as it is. */
@@ -101,12 +101,12 @@ export interface Remedy {
 /** Analysts count those that are stored for those that are not. */
 const WEIGHED = 'Those that are stored stand for it: add up sample_weight.'
 
-/** Of reasons for which an event is dropped: what is stored in another form has no need of one. */
+/** Remedies by reason, for dropped events only. */
 const REMEDIES: Partial<Record<WarningReason, [sentence: string, screen?: Remedy['screen']]>> = {
   not_an_object: ['Send each event as an object.'],
   missing_event_name: ['Send one, as event.'],
   invalid_event_name: ['Send a string as event.'],
-  missing_distinct_id: ['Send whom it is about, as distinct_id.'],
+  missing_distinct_id: ['Send the user id as distinct_id.'],
   invalid_distinct_id: ['Send a shorter one.'],
   invalid_properties: ['Send an object as properties.'],
   invalid_timestamp: ['Send one such as 2026-01-31T12:00:00Z.'],

@@ -15,7 +15,7 @@ type Lookup = Schema<'Lookup'>
  * Everything beside receipts that may say where an event is: stored ones of this name, dead letters, what was not stored
  * as it was sent, other projects, and requests that were refused as a whole.
  *
- * @param isFound  Something was found before: then refused requests are told only if there are any, for another one.
+ * @param isFound  Something was found: refused requests are shown only if there are any.
  */
 export function WhatElse ({ text, isFound }: { text: string, isFound: boolean }) {
   const found = useAnswer<Lookup>(`/api/projects/${projectId.value}/lookup`, { text })
@@ -41,7 +41,7 @@ function Named ({ text, events }: { text: string, events: Lookup['events'] }) {
   const home = `/projects/${projectId.value}`
   return (
     <>
-      <h2>Newest stored events called <code>{showText(text)}</code></h2>
+      <h2>Newest stored events named <code>{showText(text)}</code></h2>
       <Table label='Events of this name' head={['Received', 'Distinct id', `Happened (${zoneLabel()})`, 'Uuid']}>
         {events.map(({ uuid, distinct_id: id, received_at: received, timestamp, is_bot: isBot }) => (
           <tr key={uuid}>
@@ -92,7 +92,7 @@ function Warnings ({ warnings }: { warnings: Lookup['warnings'] }) {
           </tr>
         ))}
       </Table>
-      <p class='hint'>Some cases of each minute are kept. <a {...linkTo(`/projects/${projectId.value}/warnings?hours=168`)}>Warnings</a> has the exact counts.</p>
+      <p class='hint'>Samples of each minute are kept. <a {...linkTo(`/projects/${projectId.value}/warnings?hours=168`)}>Warnings</a> has the exact counts.</p>
     </>
   )
 }
@@ -125,8 +125,8 @@ function Refused ({ isFound }: { isFound: boolean }) {
   if (isFound && (refused.value === undefined || refused.value.length === 0)) return null
   return (
     <>
-      <h2>{isFound ? 'Still missing an event? Requests were refused' : 'Refused before its events were read'}</h2>
-      {isFound && <p class='hint'>In the last 24 hours. Nobody read their events, so the one that you miss may have been among them.</p>}
+      <h2>{isFound ? 'Still missing an event? Requests were refused' : 'Requests refused before their events were read'}</h2>
+      {isFound && <p class='hint'>In the last 24 hours. Their events were not read, so the missing one may have been among them.</p>}
       <Show of={refused} what='Refused requests'>
         {(found) => (
           <>

@@ -51,7 +51,7 @@ t.test('what a rule would have done reads as a sentence', async (t) => {
 
   t.equal(describePrediction(prediction), '40 of 5,000 events pass: 30 left out of the sample, 10 changed.')
   t.equal(describePrediction({ ...prediction, sampled: 0, changed: 0, complete: false }), '40 of 5,000 newest events pass: all are stored as they are.')
-  t.equal(describePrediction({ ...prediction, matched: 0 }), 'It would have done nothing with the 5,000 events that it may be about.')
+  t.equal(describePrediction({ ...prediction, matched: 0 }), 'It would not have affected any of the 5,000 candidate events.')
 })
 
 t.test('a move changes as few positions as possible, and always the order as asked', async (t) => {

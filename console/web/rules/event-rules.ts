@@ -25,11 +25,11 @@ const FIELDS = ['condition', 'actions']
 export function readContent (
   value: unknown
 ): { fields: RuleContent, error?: undefined } | { error: { message: string, attr: string | null } } {
-  if (!isFields(value)) return { error: { message: 'A rule is an object with condition and actions.', attr: null } }
+  if (!isFields(value)) return { error: { message: 'A rule must be an object with condition and actions.', attr: null } }
   const unknown = Object.keys(value).find((name) => !FIELDS.includes(name))
-  if (unknown !== undefined) return { error: { message: 'Only condition and actions stand here.', attr: unknown } }
+  if (unknown !== undefined) return { error: { message: 'Only condition and actions are allowed here.', attr: unknown } }
   if (!Array.isArray(value['actions'])) return { error: { message: 'A rule needs a list of actions.', attr: 'actions' } }
-  // What is left out would stay as it is in the newest version.
+  // Omitted fields would keep their values in the newest version.
   return { fields: { condition: value['condition'] ?? null, actions: value['actions'] } }
 }
 
@@ -103,7 +103,7 @@ function describeAction (action: unknown): string {
 
 /** What a rule would have done, in a sentence. */
 export function describePrediction ({ events, matched, dropped, sampled, changed, complete }: RulePrediction): string {
-  if (matched === 0) return `It would have done nothing with the ${formatCount(events)} ${complete ? '' : 'newest '}events that it may be about.`
+  if (matched === 0) return `It would not have affected any of the ${formatCount(events)} ${complete ? '' : 'newest '}candidate events.`
   const fates = [[dropped, 'dropped'], [sampled, 'left out of the sample'], [changed, 'changed']] as const
   const done = fates.filter(([count]) => count > 0).map(([count, fate]) => `${formatCount(count)} ${fate}`)
   return `${formatCount(matched)} of ${formatCount(events)} ${complete ? '' : 'newest '}events pass: ${done.length === 0 ? 'all are stored as they are' : done.join(', ')}.`

@@ -20,11 +20,11 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   language: RULE_LANGUAGE,
   nameOf: ({ name }) => name,
   whenNone: 'No version is active: the rule does nothing.',
-  whenDisabled: 'From then on the rule does nothing. Events that it would have dropped are stored; those it already dropped are not recovered.',
+  whenDisabled: 'The rule stops working. Events that it would have dropped are stored; events already dropped are not recovered.',
   Facts,
   Editor: RuleEditor,
   check: {
-    hint: 'What the draft alone would have done with events that are stored. Stored events show what rules before have left of them. Nothing is changed.',
+    hint: 'Effect the draft alone would have had on stored events, as earlier rules left them. Nothing is changed.',
     limit: 100_000
   },
   Found,
@@ -32,7 +32,7 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   notes: null
 }
 
-/** What is enforced, and what it did. */
+/** The enforced version and its effects. */
 function Facts ({ definition: rule, versions }: { definition: EventRule, versions: readonly RuleVersion[] }) {
   const enforced = versions.find(({ version }) => version === rule.active_version)
   const counts = useLoaded(`rule counts ${projectId.value}`, async (signal) => await REQUESTS.counts(7, signal))
@@ -71,14 +71,14 @@ function Found ({ prediction }: { prediction: RulePrediction }) {
   return (
     <>
       <p class={`verdict ${prediction.dropped + prediction.sampled > 0 ? 'waiting' : ''}`}><strong>{describePrediction(prediction)}</strong></p>
-      {withoutAddress > 0 && <p class='hint'>{formatCount(withoutAddress)} events have no stored address: what the rule does with them by their address cannot be said.</p>}
+      {withoutAddress > 0 && <p class='hint'>{formatCount(withoutAddress)} events have no stored address, so the effect of a condition on it is unknown.</p>}
       <div class='beside'>
         <Counts label='By event' head={['Event']} rows={names.map(({ event, ...counts }) => ({ cells: [event], ...counts }))} />
         <Counts label='By SDK' head={['SDK', 'Version']} rows={libs.map(({ lib, lib_version: version, ...counts }) => ({ cells: [lib === '' ? 'not said' : lib, version], ...counts }))} />
       </div>
       {samples.length > 0 && (
         <p>
-          Some that match:{' '}
+          Matching samples:{' '}
           {samples.map(({ uuid, event }, index) => (
             <span key={uuid}>{index > 0 && ', '}<a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)} title={uuid}>{showText(event, 40)} <code>…{uuid.slice(-8)}</code></a></span>
           ))}

@@ -20,7 +20,7 @@ export function RuleEditor ({ draft, isReadOnly }: { draft: ContentDraft, isRead
         fields={(rule, onChange) => <RuleFields rule={rule} onChange={onChange} />}
       />
       <p role='status' class='sentence'>
-        {read.error === undefined ? showText(describeRule(fieldsOf(read.value)), 1000) : 'It is not JSON yet.'}
+        {read.error === undefined ? showText(describeRule(fieldsOf(read.value)), 1000) : 'Not valid JSON yet.'}
       </p>
     </>
   )
@@ -41,7 +41,7 @@ function RuleFields ({ rule, onChange }: { rule: Fields, onChange: (rule: object
   const act = (next: unknown[]): void => onChange({ ...rule, actions: next })
   return (
     <>
-      {group.values.length === 0 && <p class='hint'>Without a condition it is for every event.</p>}
+      {group.values.length === 0 && <p class='hint'>Without a condition the rule applies to every event.</p>}
       {(group.values.length > 1 || group.negation === true) && (
         <Select
           label='When' value={`${group.negation === true ? 'not ' : ''}${group.type}`}
@@ -57,7 +57,7 @@ function RuleFields ({ rule, onChange }: { rule: Fields, onChange: (rule: object
           const value = group.values[index]
           return isFields(value) && !('values' in value)
             ? <ConditionFields of={value} names={names} onChange={(next) => write({ values: replaceAt<unknown>(group.values, index, next) })} />
-            : <p>{showText(describeCondition(value), 300)} <span class='hint'>It is changed in the JSON.</span></p>
+            : <p>{showText(describeCondition(value), 300)} <span class='hint'>Edit it in the JSON.</span></p>
         }}
       </Parts>
       <Parts

@@ -11,7 +11,7 @@ import { DefinitionDetail, NewDefinition } from '../drafts/definition-screen.tsx
 
 const DAYS = [1, 7, 30, 90]
 
-/** A project has at most so many. */
+/** Maximum number of rules in a project. */
 const MAX_RULES = 200
 
 /** All rules of the project, in the order in which they run. */
@@ -20,7 +20,7 @@ async function listRules (signal: AbortSignal): Promise<EventRule[]> {
 }
 
 /**
- * What is kept out or changed before it is stored: all rules in their order, one of them (`/<id>`, or `?name=`, as
+ * Rules that drop or change events before they are stored: all of them in order, one (`/<id>`, or `?name=`, as
  * receipts name it), and a new one (`/new`).
  */
 export function RulesScreen () {
@@ -39,7 +39,7 @@ function RuleOfName ({ name }: { name: string }) {
       {(value) => {
         const rule = value.find((each) => each.name === name)
         return rule === undefined
-          ? <><p role='status'>There is no rule <strong>{showText(name, 100)}</strong> any more.</p><RuleList /></>
+          ? <><p role='status'>The rule <strong>{showText(name, 100)}</strong> no longer exists.</p><RuleList /></>
           : <DefinitionDetail screen={RULE_SCREEN} id={String(rule.id)} />
       }}
     </Show>
@@ -53,7 +53,7 @@ function RuleList () {
   return (
     <section>
       <h1>Rules</h1>
-      <p class='hint'>What is kept out, sampled or changed before it is stored. They run in this order, each on what those before have left.</p>
+      <p class='hint'>Rules drop, sample or change events before they are stored. They run in this order, each on the output of the previous one.</p>
       <div class='toolbar'>
         <SelectDays label='Counts of' value={days} of={DAYS} onChange={(value) => setQuery({ days: String(value) })} />
         {may('event_definition:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/rules/new`)}>New rule</a>}
@@ -61,7 +61,7 @@ function RuleList () {
       {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
       <Show of={rules} what='Rules'>
         {(value) => value.length === 0
-          ? <Empty><p>There are no rules yet: whatever is sent is stored as it is.</p></Empty>
+          ? <Empty><p>There are no rules yet: events are stored as sent.</p></Empty>
           : <RuleTable rules={value} counts={counts} onMoved={rules.reload} />}
       </Show>
     </section>
@@ -130,8 +130,8 @@ function NewRule () {
       fields={{ name, description }} isTouched={name !== '' || description !== ''}
       inputs={(
         <div class='stacked'>
-          <label>Name, as receipts show it <input required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-          <label>What it is for <input maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+          <label>Name, shown in receipts <input required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+          <label>Purpose <input maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
         </div>
       )}
     />

@@ -28,7 +28,7 @@ export function ActivateDialog (
         </select>
       </label>
       <fieldset>
-        <legend>An event that does not meet it is</legend>
+        <legend>An event that violates the schema is</legend>
         {(Object.keys(MODES) as SchemaMode[]).map((each) => (
           <label key={each} class='choice'>
             <input type='radio' name='mode' value={each} checked={mode === each} onChange={() => setMode(each)} />
@@ -43,7 +43,7 @@ export function ActivateDialog (
   )
 }
 
-/** Whom to ask about the event, and what it is for. */
+/** Owner and purpose of the event. */
 export function NotesDialog ({ definition: schema, onClose, onDone }: DialogProps<EventSchema>) {
   const [description, setDescription] = useState(schema.description)
   const [owner, setOwner] = useState(schema.owner)
@@ -51,7 +51,7 @@ export function NotesDialog ({ definition: schema, onClose, onDone }: DialogProp
   return (
     <FormDialog title='Description and owner' action='Save' onClose={onClose} onConfirm={save} onDone={onDone}>
       <label>
-        What the event is for
+        Purpose of the event
         <textarea rows={3} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} />
       </label>
       <label>Owner: a person or a team<input maxLength={400} value={owner} onInput={(event) => setOwner(event.currentTarget.value)} /></label>

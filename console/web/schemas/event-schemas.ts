@@ -1,4 +1,4 @@
-/** Event schemas as the API answers them, and how the console words what is known of them. */
+/** Event schemas as returned by the API, and their wording in the console. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
 import type { DraftLanguage } from '../drafts/json-text.ts'
@@ -46,12 +46,12 @@ export const MODES: Record<SchemaMode, string> = {
 
 /** What each keyword says of a value that does not meet it. */
 export const KEYWORDS: Record<string, string> = {
-  required: 'is missing', dependentRequired: 'is missing beside another', type: 'has another type', enum: 'is none of the values',
+  required: 'is missing', dependentRequired: 'is missing beside another', type: 'has another type', enum: 'is not an allowed value',
   const: 'is another value', minLength: 'is too short', maxLength: 'is too long', pattern: 'does not match the pattern',
   format: 'is not in the format', minimum: 'is too small', exclusiveMinimum: 'is too small', maximum: 'is too large',
   exclusiveMaximum: 'is too large', multipleOf: 'is no multiple', minItems: 'has too few items', maxItems: 'has too many items',
   minProperties: 'has too few properties', maxProperties: 'has too many properties', additionalProperties: 'is not expected',
-  anyOf: 'meets none of several schemas', oneOf: 'does not meet exactly one of several schemas', not: 'is what it must not be',
+  anyOf: 'matches none of several schemas', oneOf: 'does not match exactly one of several schemas', not: 'matches a forbidden schema',
   false: 'is not allowed', limit: 'takes too long to check'
 }
 
@@ -72,7 +72,7 @@ export function linkToShare (project: number, event: string): string {
   return `/projects/${project}/sql#${new URLSearchParams({ sql: BY_SDK, event }).toString()}`
 }
 
-/** What is enforced now: `version 2, quarantine`. */
+/** The enforced version: `version 2, quarantine`. */
 export function describeEnforced ({ mode, active_version: active }: Pick<EventSchema, 'mode' | 'active_version'>): string {
   return active === null ? 'not enforced' : `version ${active}, ${mode}`
 }
@@ -83,7 +83,7 @@ export function describePath (pointer: string): string {
   return pointer.slice(1).split('/').map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~')).join(' › ')
 }
 
-/** How many of how many, as a share in percent: what is there never reads as nothing, what is missing never as all. */
+/** A share in percent. Rounding never turns a nonzero share into 0, or a partial one into 100. */
 export function describeShare (part: number, whole: number): string {
   if (whole === 0) return '0 %'
   const share = part / whole * 100
@@ -98,7 +98,7 @@ export function describeFailed ({ checked, kept, quarantined, rejected }: Schema
   return `${formatCount(failed)} of ${formatCount(checked)} (${describeShare(failed, checked)})`
 }
 
-/** What became of the events that did not meet a schema: `2 stored, 1 quarantined`; empty: there are none. */
+/** Fates of events that violated a schema: `2 stored, 1 quarantined`; empty without violations. */
 export function describeFates ({ kept, quarantined, rejected }: SchemaCounts): string {
   return [[kept, 'stored'], [quarantined, 'quarantined'], [rejected, 'dropped']].filter(([count]) => count !== 0)
     .map(([count, fate]) => `${formatCount(count as number)} ${fate}`).join(', ')

@@ -25,8 +25,8 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   requests: REQUESTS,
   language: SCHEMA_LANGUAGE,
   nameOf: ({ event }) => event,
-  whenNone: 'No version is active: every event of this name is stored as it is sent.',
-  whenDisabled: 'From then on every event of this name is stored as it is sent. Versions stay, and events in quarantine stay there.',
+  whenNone: 'No version is active: every event of this name is stored as sent.',
+  whenDisabled: 'Every event of this name is stored as sent. Versions are kept, and quarantined events stay in quarantine.',
   Facts,
   Editor: ({ name, draft, isReadOnly }) => (
     <>
@@ -38,14 +38,14 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
     </>
   ),
   check: {
-    hint: 'What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.', limit: 1_000_000
+    hint: 'Effect the draft would have had on stored events, the same as at ingest. Nothing is changed.', limit: 1_000_000
   },
   Found,
   Activate: ActivateDialog,
   notes: { title: 'Description and owner', Dialog: NotesDialog }
 }
 
-/** What is enforced, and what became of events that do not meet it. */
+/** The enforced version, and the fates of violating events. */
 function Facts ({ definition: schema }: { definition: EventSchema }) {
   const quarantined = useQuarantined()
   const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await REQUESTS.counts(COUNTED_DAYS, signal))
@@ -53,19 +53,19 @@ function Facts ({ definition: schema }: { definition: EventSchema }) {
     <dl class='facts'>
       <div>
         <dt>Enforced</dt>
-        <dd>{describeEnforced(schema)}{schema.active_version !== null && <>: an event that does not meet it is {MODES[schema.mode]}</>}</dd>
+        <dd>{describeEnforced(schema)}{schema.active_version !== null && <>: violating events are {MODES[schema.mode]}</>}</dd>
       </div>
       <div><dt>Newest</dt><dd>version {schema.version}, changed {formatAgo(schema.updated_at, Date.now())}</dd></div>
       <div><dt>Owner</dt><dd>{schema.owner === '' ? 'nobody' : showText(schema.owner)}</dd></div>
       <div>
-        <dt>Not met in {COUNTED_DAYS} days</dt>
+        <dt>Violations in {COUNTED_DAYS} days</dt>
         <dd>{counts.error !== undefined ? `unknown: ${counts.error.message}` : counts.value !== undefined && <Failing counts={counts.value.get(schema.id)} />}</dd>
       </div>
       {may('dead_letter:read') && (
         <div><dt>Quarantined</dt><dd><Quarantined event={schema.event} counts={quarantined} /></dd></div>
       )}
       {schema.active_version !== null && may('query:read') && session.value?.all_projects === true && (
-        <div><dt>By SDK</dt><dd><a {...linkTo(linkToShare(shownProjectId(), schema.event))}>How many stored events do not meet it, in SQL</a></dd></div>
+        <div><dt>By SDK</dt><dd><a {...linkTo(linkToShare(shownProjectId(), schema.event))}>Number of violating stored events, in SQL</a></dd></div>
       )}
     </dl>
   )
@@ -95,12 +95,12 @@ function Found ({ prediction, definition: { mode } }: { prediction: Prediction, 
           ))}
         </Table>
       )}
-      {failed === 0 && events > 0 && <p class='hint'>Activating it now would change nothing about events like these.</p>}
+      {failed === 0 && events > 0 && <p class='hint'>Activating it now would not affect events like these.</p>}
     </>
   )
 }
 
-/** What is wrong, by property, with cases that lead to their receipts. */
+/** Violations by property, with samples linked to their receipts. */
 function Failures ({ prediction: { events, failures } }: { prediction: Prediction }) {
   return (
     <Table label='By property' head={['Property', '#Events', 'Cases, with their receipts']}>
@@ -142,7 +142,7 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
     <>
       <div class='toolbar'>
         <SelectDays label='Events of' value={days} onChange={setDays} />
-        <Checkbox label='With properties of SDKs ($…)' isOn={includeSdk} onChange={setIncludeSdk} />
+        <Checkbox label='Include SDK properties ($…)' isOn={includeSdk} onChange={setIncludeSdk} />
         <button type='button' disabled={isBusy || event === ''} onClick={() => { void infer() }}>{isBusy ? 'Reading events …' : 'Infer a draft'}</button>
       </div>
       {error !== undefined && <Failed error={error} onRetry={() => { void infer() }} />}
@@ -151,14 +151,14 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
   )
 }
 
-/** What a draft was made from: read it, because what is sent by mistake is in it, too. */
+/** Source of an inferred draft, to review, because the draft includes properties that are sent by mistake. */
 function Basis ({ found: { events, properties } }: { found: InferredSchema }) {
-  if (events === 0) return <p>No event of this name is stored of these days, so there is nothing to infer from.</p>
+  if (events === 0) return <p>No stored event of these days has this name, so nothing can be inferred.</p>
   return (
     <details>
       <summary>
         Inferred from {formatCount(events)} events, which all meet the draft.
-        What is sent by mistake today is in it, too.
+        It includes properties that are sent by mistake.
       </summary>
       <Table label='Properties that were found' head={['Property', 'Types', '#Events']}>
         {properties.map(({ name, types, events: having }) => (

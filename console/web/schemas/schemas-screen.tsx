@@ -22,11 +22,11 @@ export function SchemasScreen () {
 function SchemaList () {
   const search = query.value.get('search') ?? ''
   const schemas = usePages(`schemas ${projectId.value} ${search}`, async (page, signal) => await REQUESTS.list({ search, ...page }, signal))
-  const none = search === '' ? 'No event has a schema yet: whatever is sent is stored.' : `No event has all these words: ${search}`
+  const none = search === '' ? 'No event has a schema yet: all events are stored.' : `No event has all these words: ${search}`
   return (
     <section>
       <h1>Schemas</h1>
-      <p class='hint'>What the properties of an event must be. Ingest holds every event of that name against the active version.</p>
+      <p class='hint'>Required form of the properties of an event. Ingest checks every event of that name against the active version.</p>
       <div class='toolbar'>
         <Search label='Search schemas' />
         {may('event_definition:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/schemas/new`)}>New schema</a>}

@@ -3,7 +3,7 @@ import { type Column, formatValue, isNumeric, isTime, type Value } from './query
 
 export interface ChartChoice { kind: 'line' | 'bar', x?: string, y?: string[] }
 
-/** What can be chosen, and what is. Columns are known by their place: two may have one name. */
+/** The available and the chosen columns, by position, because two may have the same name. */
 export interface ChartColumns {
   kind: 'line' | 'bar'
   x: number
@@ -29,7 +29,7 @@ export interface ChartModel {
 /** Points of a line, bars of a bar chart. */
 const MAX_POINTS = 2000
 const MAX_BARS = 60
-/** Colours that can be told apart. */
+/** Distinguishable colors. */
 export const MAX_SERIES = 5
 
 /** @returns null when the result has no column of numbers. */

@@ -9,7 +9,7 @@ export type ResultEnd = QueryLine['end']
 export type QueryFailure = QueryLine['error']
 
 const BROKEN_OFF: QueryFailure = {
-  code: 0, name: 'NO_ANSWER', detail: 'The answer broke off.', advice: 'Run the query again.', position: null
+  code: 0, name: 'NO_ANSWER', detail: 'The answer was interrupted.', advice: 'Run the query again.', position: null
 }
 
 export type Value = string | number | boolean | null | Value[] | { [name: string]: Value }

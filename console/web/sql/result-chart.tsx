@@ -56,7 +56,7 @@ interface PictureProps {
   chosen: ChartColumns
   /** Name of the horizontal axis. */
   along: string
-  /** How each of what is chosen is drawn; absent: in the order of the colours. */
+  /** Style of each chosen column; default: by the order of colors. */
   looks?: readonly Look[]
 }
 
@@ -101,7 +101,7 @@ function Picture ({ columns, rows, chosen, along, looks = [] }: PictureProps) {
       </svg>
       <figcaption class='hint numbers'>
         {pointed === undefined || model.labels[pointed] === undefined
-          ? model.left > 0 ? `The first ${formatCount(model.labels.length)} rows; ${formatCount(model.left)} further ones are not drawn.` : 'Point at it for the values.'
+          ? model.left > 0 ? `The first ${formatCount(model.labels.length)} rows; ${formatCount(model.left)} more are not drawn.` : 'Hover for values.'
           : `${showText(model.labels[pointed], 60)}: ${chosen.y.map((index) => `${showText(columns[index]?.name ?? '', 40)} ${String(rows[pointed]?.[index] ?? 'NULL')}`).join(' · ')}`}
       </figcaption>
     </figure>

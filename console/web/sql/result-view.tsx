@@ -44,7 +44,7 @@ function describeEnd ({ state, end, maxRows, error }: QueryRun): string {
   const whole = `${formatCounted(rows, 'row')} · ${formatBytes(bytes)} · ${formatMs(ms)}`
   const taken = read > rows ? ` · ${formatCounted(read, 'row')} and ${formatBytes(readBytes)} read` : ''
   if (cut === 'rows') return `First ${formatCount(maxRows)} rows; there are more. ${formatBytes(bytes)} · ${formatMs(ms)}${taken}`
-  if (cut === 'bytes') return `First ${formatCounted(rows, 'row')}: further ones are more than a page takes. ${formatBytes(bytes)} · ${formatMs(ms)}${taken}`
+  if (cut === 'bytes') return `First ${formatCounted(rows, 'row')}: the rest is too large for a page. ${formatBytes(bytes)} · ${formatMs(ms)}${taken}`
   return whole + taken
 }
 
@@ -87,7 +87,7 @@ export function ResultTable ({ columns, rows, isDone }: { columns: readonly Colu
   const pages = Math.max(1, Math.ceil(rows.length / PAGE_ROWS))
   const first = Math.min(page, pages - 1) * PAGE_ROWS
   const shown = rows.slice(first, first + PAGE_ROWS)
-  if (rows.length === 0 && isDone) return <Empty>The query has run, and no row meets its conditions.</Empty>
+  if (rows.length === 0 && isDone) return <Empty>The query returned no rows.</Empty>
   return (
     <>
       {pages > 1 && (

@@ -24,7 +24,7 @@ export function SavedQueryList ({ list, current }: { list: Loaded<Page<SavedQuer
   return (
     <Show of={list} what='Saved queries'>
       {({ results, count }) => results.length === 0
-        ? <p class='hint'>None yet. Save a query to give it a name and a link.</p>
+        ? <p class='hint'>No saved queries yet. Save a query to give it a name and a link.</p>
         : (
           <>
             <ul class='names'>
@@ -65,8 +65,8 @@ export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps
     <FormDialog title='Save the query' action='Save' isReady={name.trim() !== ''} onConfirm={save} onDone={onSaved} onClose={onClose}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
-      {saved !== undefined && <Checkbox label='As a new one' isOn={asNew} onChange={setAsNew} />}
-      <p class='hint'>With its text, the values of its parameters and its chart, for everybody whose key may see queries of this project.</p>
+      {saved !== undefined && <Checkbox label='Save as new' isOn={asNew} onChange={setAsNew} />}
+      <p class='hint'>Saves text, parameter values and chart, visible to everyone whose key can read queries of this project.</p>
     </FormDialog>
   )
 }

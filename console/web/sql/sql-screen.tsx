@@ -65,7 +65,7 @@ export function SqlScreen () {
 
 let shown = ''
 
-/** Puts a sample into the editor once; what is changed there then stays. */
+/** Puts a sample into the editor once, so later edits stay. */
 function keepSample (project: number, text: string): void {
   if (shown === `${project} ${text}`) return
   shown = `${project} ${text}`
@@ -95,9 +95,9 @@ export interface Sample { name: string, answers: string, query: string }
 
 const SAMPLES: readonly Sample[] = [
   { name: 'Trend', answers: 'Events and people by day', query: trend },
-  { name: 'Funnel', answers: 'How many people got at least as far as each of three steps', query: funnel },
-  { name: 'Retention', answers: 'Of the people first seen on a day, who came back after how many days', query: retention },
-  { name: 'Paths', answers: 'Which page follows which', query: paths },
+  { name: 'Funnel', answers: 'Number of people who reached each of three steps', query: funnel },
+  { name: 'Retention', answers: 'People first seen on a day, and when they came back', query: retention },
+  { name: 'Paths', answers: 'Transitions between pages', query: paths },
   { name: 'Sessions', answers: 'Length, first page and size of sessions', query: sessions },
   { name: 'Persons', answers: 'Events by person, merges followed', query: persons },
   { name: 'Groups', answers: 'Events and people by group', query: groups },

@@ -12,7 +12,7 @@ import { DeleteQuery, SaveDialog, type SavedQuery, type SavedQueryFields } from 
 import { defaultValue, findParameters, type Parameter, parameterValue } from './sql-parameters.ts'
 import { Select } from '../states.tsx'
 
-/** What is in the editor. */
+/** Content of the editor. */
 export type Draft = SavedQueryFields
 
 const FIRST: Draft = {
@@ -81,7 +81,7 @@ function useRun (draft: Draft, parameters: Record<string, string>, maxRows: numb
     try {
       await runQuery({ query: draft.query, parameters, max_rows: maxRows }, begun, { onChange, signal: ended.signal })
     } catch (error) {
-      onChange({ ...begun, state: 'failed', error: error instanceof ApiError ? error : new ApiError(0, 'broken_off', 'The answer broke off. Run the query again.') })
+      onChange({ ...begun, state: 'failed', error: error instanceof ApiError ? error : new ApiError(0, 'broken_off', 'The answer was interrupted. Run the query again.') })
     }
   }
 
@@ -189,7 +189,7 @@ function Share ({ draft, name, onNotice }: { draft: Draft, name: string | undefi
     // Without TLS there is no clipboard: then the link is in the address bar.
     const isCopied = await navigator.clipboard?.writeText(link).then(() => true, () => false) ?? false
     if (!isCopied) history.replaceState(null, '', link)
-    onNotice(isCopied ? 'The link is in the clipboard: it holds the query.' : 'The link is in the address bar: it holds the query.')
+    onNotice(isCopied ? 'Link copied. It contains the query.' : 'The link is in the address bar. It contains the query.')
   }
 
   return (
