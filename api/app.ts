@@ -24,7 +24,7 @@ import { eventRuleRoutes } from './rules-and-schemas/rules/event-rule-routes.ts'
 import { digestRoutes } from './events/digest-routes.ts'
 import { eventListRoutes } from './events/event-list.ts'
 import { liveRoutes } from './events/live/live-routes.ts'
-import { eventRoutes, lookupRoutes } from './events/lookup-routes.ts'
+import { eventRoutes } from './events/event-routes.ts'
 import { eventSchemaRoutes } from './rules-and-schemas/schemas/event-schema-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiments/results/results-routes.ts'
@@ -235,7 +235,6 @@ async function managementRoutes (
     await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(liveRoutes, deps)
-    await project.register(lookupRoutes, deps)
     await project.register(personHistoryRoutes, { prefix: '/persons', ...deps })
     await project.register(seenPersonRoutes, { prefix: '/persons', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })

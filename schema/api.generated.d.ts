@@ -1445,28 +1445,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/lookup": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Look up an event name, distinct id or uuid
-         * @description Stored events of this name, warnings that mention it, and other projects of the key that received it, within 7 days. For a uuid or a distinct id, use receipts.
-         *
-         *     Requires the scope event:read.
-         */
-        get: operations["getProjectsByProjectIdLookup"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/persons": {
         parameters: {
             query?: never;
@@ -3075,37 +3053,6 @@ export interface components {
             timestamp: string;
             /** Format: uuid */
             uuid: string;
-        };
-        Lookup: {
-            /** @description Matches in other projects that the key can access. */
-            elsewhere: {
-                project_id: number;
-                /** @enum {string} */
-                what: "name" | "distinct id" | "uuid";
-            }[];
-            /** @description The newest stored events of this name, at most 10. */
-            events: {
-                distinct_id: string;
-                /** @description The user agent says that it is a crawler, a monitor or another program. */
-                is_bot: boolean;
-                /** Format: date-time */
-                received_at: string;
-                /** Format: date-time */
-                timestamp: string;
-                uuid: string;
-            }[];
-            /** @description Cases of ingestion warnings, newest first, at most 20. */
-            warnings: {
-                distinct_id: string;
-                effect: string;
-                event: string;
-                /** @enum {string} */
-                reason: "not_an_object" | "missing_event_name" | "invalid_event_name" | "missing_distinct_id" | "invalid_distinct_id" | "invalid_properties" | "invalid_timestamp" | "invalid_options" | "unknown_message_type" | "event_too_large" | "not_storable" | "schema_rejected" | "rule_dropped" | "rule_sampled" | "quota_sampled" | "timestamp_in_future" | "timestamp_too_old" | "timestamp_unreadable" | "uuid_invalid" | "text_replaced" | "rule_changed" | "event_name_cut" | "distinct_id_cut" | "group_cut" | "too_many_groups" | "column_cut" | "property_too_deep" | "part_left_out" | "property_not_described" | "too_many_names" | "visitor_unknown" | "rate_limited" | "quota_exceeded" | "wrong_key" | "body_too_large" | "body_unreadable" | "unknown_path" | "illegal_distinct_id" | "already_identified" | "properties_too_large" | "update_refused" | "too_many_group_types" | "schema_not_met" | "schema_quarantined";
-                /** Format: date-time */
-                received_at: string;
-                uuid: string;
-                value: string;
-            }[];
         };
         MetricResults: {
             /** @description What was done to the values before they were compared. */
@@ -7800,31 +7747,6 @@ export interface operations {
                         previous: string | null;
                         results: components["schemas"]["LedgerMinute"][];
                     };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdLookup: {
-        parameters: {
-            query: {
-                text: string;
-            };
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Lookup"];
                 };
             };
         };

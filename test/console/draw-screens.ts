@@ -25,7 +25,7 @@ const LOOKS = [{ width: 1280, height: 800 }, { width: 390, height: 844 }, { widt
 
 /** What a project without events shows: the screens below it. */
 const EMPTY = [
-  'questions', 'boards', 'stored', 'groups', 'live', 'find', 'find?text=signed+up', 'dead-letters', 'flags', 'experiments', 'events', 'properties', 'schemas', 'rules', 'persons', 'connect', 'imports', 'imports/new', 'usage', 'warnings'
+  'questions', 'boards', 'stored', 'groups', 'live', 'find', 'find?distinct_id=buyer+1', 'dead-letters', 'flags', 'experiments', 'events', 'properties', 'schemas', 'rules', 'persons', 'connect', 'imports', 'imports/new', 'usage', 'warnings'
 ]
 
 interface Drawing {
@@ -61,8 +61,8 @@ const DRAWINGS: Drawing[] = [
   { name: 'stored', path: () => '/projects/1/stored', until: 'table' },
   { name: 'groups', path: () => '/projects/1/groups', until: 'table' },
   { name: 'find', path: () => '/projects/1/find?distinct_id=buyer%201', until: 'h2 code' },
-  { name: 'find-name', path: () => '/projects/1/find?text=signed+up', until: 'h2 code' },
-  { name: 'find-nothing', path: () => '/projects/1/find?text=never+came', until: 'h2' },
+  { name: 'find-name', path: () => '/projects/1/find?distinct_id=buyer+1', until: 'h2 code' },
+  { name: 'find-nothing', path: () => '/projects/1/find?distinct_id=never+came', until: 'h2' },
   { name: 'dead-letter', path: () => '/projects/1/dead-letters/1', until: 'pre' },
   { name: 'flags', path: () => '/projects/1/flags', until: 'table' },
   {

@@ -293,7 +293,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/receipt/`), { status: 200, body: { fate: 'unknown', may_be_in: [] } })
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/`), { status: 200, body: { stored: null } })
     await client.open(t, 'GET', '~/events/live/')
-    t.match(await client.call(t, 'GET', '~/lookup/?text=nothing'), { status: 200, body: { events: [], elsewhere: [] } })
     t.match(await client.call(t, 'GET', '~/cohorts/'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/events/?limit=1'), { status: 200, body: { results: Array } })
     t.match(await client.call(t, 'GET', '~/groups/types/'), { status: 200, body: { results: Array } })

@@ -27,7 +27,6 @@ const FOLDERS: Record<string, string> = {
   imports: 'event',
   ingestion_warnings: 'event',
   ledger: 'event',
-  lookup: 'event',
   persons: 'person',
   property_definitions: 'property_definition',
   questions: 'query',

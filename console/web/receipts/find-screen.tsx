@@ -4,14 +4,14 @@ import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
 import { Again, Empty, Show, Table } from '../states.tsx'
-import { WhatElse } from './what-else.tsx'
+import { Refused } from './refused-requests.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
 import { explainReceipt, nameOf, type Receipt, UUID } from './explain-receipt.ts'
 
-/** Finds an event by uuid, distinct id or name. */
+/** Finds an event by uuid or distinct id. */
 export function FindScreen () {
-  // Links from other screens specify the kind of text; typed text may be any of the three.
-  const asked = query.value.get('uuid') ?? query.value.get('distinct_id') ?? query.value.get('text') ?? ''
+  // Links from other screens specify the kind of text; typed text may be either.
+  const asked = query.value.get('uuid') ?? query.value.get('distinct_id') ?? ''
   const isDistinctId = query.value.has('distinct_id')
   const [draft, setDraft] = useState({ asked, text: asked })
   const typed = draft.asked === asked ? draft.text : asked
@@ -21,7 +21,7 @@ export function FindScreen () {
   function search (event: SubmitEvent): void {
     event.preventDefault()
     const text = typed.trim()
-    const name = UUID.test(text) ? 'uuid' : 'text'
+    const name = UUID.test(text) ? 'uuid' : 'distinct_id'
     setRound(round + 1)
     navigate(`/projects/${projectId.value}/find${text === '' ? '' : `?${name}=${encodeURIComponent(text)}`}`)
   }
@@ -31,7 +31,7 @@ export function FindScreen () {
       <h1>Where is my event?</h1>
       <form class='toolbar' onSubmit={search}>
         <label>
-          Uuid, distinct id or name of the event{' '}
+          Uuid or distinct id{' '}
           <input type='search' value={typed} maxLength={200} onInput={(event) => setDraft({ asked, text: event.currentTarget.value })} />
         </label>
         <button type='submit' class='primary'>Find</button>
@@ -39,13 +39,13 @@ export function FindScreen () {
       {asked === ''
         ? (
           <Empty>
-            <p>Paste the uuid of an event, the distinct id of a user, or the name of the event.</p>
-            <p>Searches everywhere an event can be: ClickHouse, the stream, dead letters, dropped and refused events, and your other projects.</p>
+            <p>Paste the uuid of an event or the distinct id of a user.</p>
+            <p>Searches everywhere an event can be: ClickHouse, the stream, dead letters and dropped events.</p>
           </Empty>
           )
         : UUID.test(asked) && !isDistinctId
           ? <OfUuid key={`${asked} ${round}`} uuid={asked} />
-          : <OfText key={`${asked} ${round}`} text={asked} />}
+          : <OfDistinctId key={`${asked} ${round}`} distinctId={asked} />}
     </section>
   )
 }
@@ -60,26 +60,26 @@ function OfUuid ({ uuid }: { uuid: string }) {
         ? (
           <>
             <EventsOf distinctId={uuid} />
-            <WhatElse text={uuid} isFound={false} />
+            <Refused isFound={false} />
           </>
           )
         : fate !== undefined && (
           <>
             <h2>As stored</h2>
             <StoredOf uuid={uuid} />
-            <WhatElse text={uuid} isFound />
+            <Refused isFound />
           </>
         )}
     </>
   )
 }
 
-function OfText ({ text }: { text: string }) {
+function OfDistinctId ({ distinctId }: { distinctId: string }) {
   const [count, setCount] = useState<number>()
   return (
     <>
-      <EventsOf distinctId={text} onCount={setCount} />
-      <WhatElse text={text} isFound={count !== 0} />
+      <EventsOf distinctId={distinctId} onCount={setCount} />
+      <Refused isFound={count !== 0} />
     </>
   )
 }
@@ -90,10 +90,16 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
     onCount?.(results.length)
     return results
   })
+  const home = `/projects/${projectId.value}`
   return (
     <Show of={receipts} what='The events'>
       {(found) => found.length === 0
-        ? <p class='hint'>No event with the distinct id <code>{showText(distinctId)}</code> is stored or waiting, and none with a uuid was recently refused or dropped.</p>
+        ? (
+          <p class='hint'>
+            No event with the distinct id <code>{showText(distinctId)}</code> is stored or waiting, and none with a uuid was dropped in the last 30 days. To search by name, see{' '}
+            <a {...linkTo(`${home}/stored?event=${encodeURIComponent(distinctId)}`)}>Stored events</a> and <a {...linkTo(`${home}/warnings`)}>Warnings</a>.
+          </p>
+          )
         : (
           <>
             <h2>Newest events of the distinct id <code>{showText(distinctId)}</code></h2>
@@ -103,7 +109,7 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
                   <td class='value'>{showText(nameOf(receipt))}</td>
                   <td>{receipt.fate.replaceAll('_', ' ')}</td>
                   <td class='wide'>{explainReceipt(receipt, Date.now())}</td>
-                  <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
+                  <td><a {...linkTo(`${home}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
                 </tr>
               ))}
             </Table>

@@ -1,0 +1,49 @@
+import { request } from '../api-client.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, projectId } from '../router.ts'
+import { may, session } from '../session.ts'
+import { Show } from '../states.tsx'
+import { describeRefused, isOfRequests, type RefusedRequests } from './warning-words.ts'
+
+/**
+ * Requests that were refused before their events were read.
+ *
+ * @param props.isFound  Something is known of what was asked for: they are shown if there are any, for another event.
+ */
+export function Refused ({ isFound }: { isFound: boolean }) {
+  const home = `/projects/${projectId.value}`
+  const refused = useLoaded(`refused ${projectId.value}`, fetchRefused)
+  if (isFound && (refused.value === undefined || refused.value.length === 0)) return null
+  return (
+    <>
+      <h2>{isFound ? 'Still missing an event? Requests were refused' : 'Requests refused before their events were read'}</h2>
+      {isFound && <p class='hint'>In the last 24 hours. Their events were not read, so the missing one may have been among them.</p>}
+      <Show of={refused} what='Refused requests'>
+        {(found) => (
+          <>
+            {found.length === 0
+              ? <p>No request was refused in the last 24 hours{session.value?.all_projects === true ? '' : ', as far as this key may see'}.</p>
+              : <ul>{found.map((each) => <li key={each.reason}>{describeRefused(each, Date.now())}</li>)}</ul>}
+            <p>
+              {may('project:read') && (
+                <>
+                  <a {...linkTo(`${home}/connect`)}>Connect</a> has the address and the key as they must be, and a light that comes on;{' '}
+                  <a {...linkTo(`${home}/usage`)}>Usage</a> the quota.{' '}
+                </>
+              )}
+              <a {...linkTo(`${home}/warnings`)}>Warnings</a> has cases of what was refused. <a {...linkTo(`${home}/live`)}>Live events</a> shows what arrives while it is sent again.
+            </p>
+          </>
+        )}
+      </Show>
+    </>
+  )
+}
+
+/** Requests of the last hours that were refused as a whole; those of no project only for keys of all projects. */
+export async function fetchRefused (signal: AbortSignal, hours = 24): Promise<RefusedRequests[]> {
+  const { results } = await request<{ results: RefusedRequests[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`, {
+    query: { hours, unassigned: session.value?.all_projects === true || undefined }, signal
+  })
+  return results.filter(({ reason }) => isOfRequests(reason))
+}
