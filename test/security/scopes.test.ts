@@ -175,6 +175,11 @@ async function ask ({ method, path, wanted }: Endpoint, key: string): Promise<{ 
     ...(method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(isPublic ? body : {}) })
   })
   if (isCapture && answer.status === 200) captured++
+  if (answer.headers.get('content-type')?.startsWith('text/event-stream') === true) {
+    // It never ends.
+    await answer.body?.cancel()
+    return { status: answer.status, code: null }
+  }
   const text = await answer.text()
   // Where SDKs would take a body for the answer, the code of an error is in a header.
   const code = text === '' ? answer.headers.get('millrace-error') : (JSON.parse(text) as { code?: unknown }).code

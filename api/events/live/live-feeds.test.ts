@@ -59,6 +59,24 @@ t.test('a look has what was stored since the last one, whatever its time, projec
   t.same(await reader.read(), { matched: 0, events: [] })
 })
 
+t.test('what was stored before the first look is never new, also when the query of that look was late', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  await insert(client, [{ event: 'before' }])
+  await new Promise((resolve) => setTimeout(resolve, 3000))
+  let lateMs = 1500
+  const late = {
+    query: async (options: Parameters<Client['query']>[0]) => {
+      await new Promise((resolve) => setTimeout(resolve, lateMs))
+      return await client.query(options)
+    }
+  }
+  const reader = new ArrivalReader(late as unknown as Client, everything)
+  await reader.read()
+  lateMs = 0
+
+  t.same(await reader.read(), { matched: 0, events: [] })
+})
+
 t.test('of many events the newest are shown, and all are counted', async (t) => {
   const { client } = await createTestClickHouse(t)
   const reader = new ArrivalReader(client, everything)
@@ -189,14 +207,16 @@ t.test('a watcher is told when ClickHouse is away, and watches on when it is bac
   const { batches } = await watch(t, feeds)
   t.match(batches, [{ connected: false, matched: 0 }])
 
+  await insert(client, [{ event: 'since the beginning' }])
   isAway = false
   await waitFor(() => batches.at(-1)?.connected === true)
+  t.match(batches.at(-1), { matched: 1, events: [{ event: 'since the beginning' }] })
   isAway = true
   await waitFor(() => batches.at(-1)?.connected === false)
   await insert(client, [{ event: 'meanwhile' }])
   isAway = false
   await waitFor(() => batches.at(-1)?.events.at(-1)?.event === 'meanwhile')
-  t.same((await queryRows<{ n: number }>(client, 'SELECT toUInt32(count()) AS n FROM events')), [{ n: 1 }])
+  t.same((await queryRows<{ n: number }>(client, 'SELECT toUInt32(count()) AS n FROM events')), [{ n: 2 }])
 })
 
 t.test('so many different watches, and so many watchers, are served at a time', async (t) => {

@@ -73,8 +73,8 @@ type SampleRow = Pick<LiveEvent, 'at' | 'event' | 'distinctId' | 'uuid' | 'lib' 
 export class ArrivalReader {
   readonly #clickhouse: Pick<ClickHouse, 'query'>
   readonly #watched: Watched
-  /** Totals of the last look, and when it began. */
-  #known: { totals: Map<string, number>, at: number } | null = null
+  /** Totals of the last look, and when it began. Warnings: null after a first look that failed. */
+  #known: { inserts: Map<string, number>, warnings: Map<string, number> | null, at: number } | null = null
   readonly #shown = new Set<string>()
 
   constructor (clickhouse: Pick<ClickHouse, 'query'>, watched: Watched) {
@@ -88,24 +88,37 @@ export class ArrivalReader {
    * @throws when ClickHouse does not answer in time; the next look covers what came meanwhile.
    */
   async read (): Promise<Arrivals> {
-    const known = this.#known
     const at = performance.now()
+    try {
+      return await this.#readSince(at)
+    } catch (error) {
+      // Whatever is stored from the first look on is new, also if ClickHouse was unavailable then. The next query may
+      // run late, so a little of what was stored before is, too.
+      this.#known ??= { inserts: new Map(), warnings: null, at: at + OVERLAP_MS / 2 }
+      throw error
+    }
+  }
+
+  async #readSince (at: number): Promise<Arrivals> {
+    const known = this.#known
     const [inserts, warnings] = await Promise.all([
-      this.#countInserts(Math.min(LONGEST_LOOK_MS, OVERLAP_MS + (known === null ? 0 : at - known.at))),
+      // The first look goes further back than the second one will, however late its query runs.
+      this.#countInserts(Math.min(LONGEST_LOOK_MS, OVERLAP_MS + (known === null ? OVERLAP_MS : at - known.at))),
       this.#countWarnings()
     ])
-    const newInserts = known === null ? [] : findGrown(inserts, known.totals)
-    const newWarnings = findGrown(warnings, known?.totals ?? new Map())
-    const [stored, samples] = await Promise.all([this.#readStored(newInserts), this.#readSamples(newWarnings)])
-    this.#known = { totals: new Map([...inserts, ...warnings].map(({ key, count }) => [key, count])), at }
+    const newInserts = known === null ? [] : findGrown(inserts, known.inserts)
+    const grownWarnings = findGrown(warnings, known?.warnings ?? new Map())
+    const [stored, samples] = await Promise.all([this.#readStored(newInserts), this.#readSamples(grownWarnings)])
+    this.#known = { inserts: toMap(inserts), warnings: toMap(warnings), at }
     // An insert that touches several months or shards may become visible in parts.
     const newStored = stored.filter(({ uuid }) => this.#isNew(uuid))
     const newSamples = samples.filter((sample) => this.#isNew(JSON.stringify(sample)))
-    if (known === null) return { matched: 0, events: [] }
+    const storedEvents = describeStored(newStored)
+    if (known === null || known.warnings === null) return { matched: sumOf(newInserts), events: storedEvents }
     const { event, distinctId } = this.#watched
     // Warnings are counted by reason; only their samples have names.
-    const notStored = event === '' && distinctId === '' ? sumOf(newWarnings) : newSamples.length
-    const events = [...describeStored(newStored), ...newSamples.map(describeSample)]
+    const notStored = event === '' && distinctId === '' ? sumOf(grownWarnings) : newSamples.length
+    const events = [...storedEvents, ...newSamples.map(describeSample)]
     return { matched: sumOf(newInserts) + notStored, events: events.sort((one, other) => one.at - other.at) }
   }
 
@@ -183,6 +196,10 @@ export class ArrivalReader {
 function findGrown<T extends Total> (totals: readonly T[], known: ReadonlyMap<string, number>): T[] {
   return totals.map((total) => ({ ...total, count: total.count - (known.get(total.key) ?? 0) }))
     .filter(({ count }) => count > 0)
+}
+
+function toMap (totals: readonly Total[]): Map<string, number> {
+  return new Map(totals.map(({ key, count }) => [key, count]))
 }
 
 function sumOf (totals: readonly Total[]): number {
