@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 78_971,
+  lines: 78_781,
   serverLines: 5_821,
   platformLines: 5_385,
   trackedFiles: 1_522,
@@ -49,7 +49,7 @@ const LIMITS = {
   longFunctions: 5,
   assertions: 158,
   casts: 279,
-  phrases: 557
+  phrases: 241
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
