@@ -144,10 +144,10 @@ function beginsLikeJson (bytes: Buffer): boolean {
 
 /** A text, number, `true`, `false` or `null`: JSON, but nothing that can carry an event. Some would pass for base64. */
 function isJsonScalar (bytes: Buffer): boolean {
-  const text = bytes.toString().trimStart()
-  if (!/^["\dtfn-]/.test(text)) return false
+  // Anything else is not worth a string of megabytes.
+  if (!/^\s*["\dtfn-]/.test(bytes.toString('latin1', 0, 64))) return false
   try {
-    JSON.parse(text)
+    JSON.parse(bytes.toString())
     return true
   } catch {
     return false
@@ -185,14 +185,21 @@ function readForm (bytes: Buffer): { data: Buffer, compression: string | undefin
  * bytes of heap for each `+`: 19 MB of them exceed the heap of the thread, which ends the process.
  */
 function unescapeField (field: Buffer): Buffer {
-  const value = Buffer.allocUnsafe(field.length)
-  let length = 0
-  for (let at = 0; at < field.length; at++) {
-    const byte = field.readUInt8(at)
-    const isEscape = byte === 0x25 && at + 2 < field.length
-    const escaped = isEscape ? hexDigit(field.readUInt8(at + 1)) * 16 + hexDigit(field.readUInt8(at + 2)) : NaN
-    if (escaped >= 0) at += 2
-    value[length++] = escaped >= 0 ? escaped : byte === 0x2b ? 0x20 : byte
+  const value = Buffer.from(field)
+  for (let at = 0; at < value.length; at++) if (value[at] === 0x2b) value[at] = 0x20
+  const first = value.indexOf(0x25)
+  if (first === -1) return value
+  let length = first
+  for (let at = first; at < value.length; at++) {
+    let byte = value.readUInt8(at)
+    if (byte === 0x25 && at + 2 < value.length) {
+      const escaped = hexDigit(value.readUInt8(at + 1)) * 16 + hexDigit(value.readUInt8(at + 2))
+      if (escaped >= 0) {
+        byte = escaped
+        at += 2
+      }
+    }
+    value[length++] = byte
   }
   return value.subarray(0, length)
 }
