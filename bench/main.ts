@@ -50,10 +50,10 @@ const repetitions = options.repetitions ?? (isQuick ? 1 : 5)
 // longest of the last questions takes three minutes.
 const MAX_SECONDS = 720
 
-/** A question may take so many times its even share of the time that is left: most take much less. */
+/** A question may take this multiple of its even share of the remaining time: most take much less. */
 const SHARES = 2
 
-// Read first: a file that cannot be compared is told before a quarter of an hour.
+// Read first: a file that cannot be compared is reported before the run.
 const baseline = options.compare === undefined ? undefined : await readBaseline(options.compare, { isQuick })
 const machine = await describeMachine()
 

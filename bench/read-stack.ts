@@ -144,7 +144,7 @@ export function readThreadsCpu (pid: number): number {
     sum + Number(readFileSync(`${threads}/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1000, 0)
 }
 
-/** CPU time of one process since its start, in microseconds; 0 when there is none. */
+/** CPU time of one process since its start, in microseconds; 0 without one. */
 export function readProcessCpu (pid: number): number {
   return readProcess(String(pid))[0]?.cpuUs ?? 0
 }

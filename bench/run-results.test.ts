@@ -15,7 +15,7 @@ t.test('reads the results of the full runs that are kept here', async (t) => {
   }
 })
 
-t.test('refuses to compare a quick run with a full one, and what is no result', async (t) => {
+t.test('refuses to compare a quick run with a full one, and files without results', async (t) => {
   const folder = t.testdir()
   const [quick, full, other] = ['quick.json', 'full.json', 'other.json'].map((name) => path.join(folder, name))
   await writeFile(quick!, JSON.stringify({ isQuick: true, figures: {} }))

@@ -58,7 +58,7 @@ export async function describeMachine (): Promise<Machine> {
 /**
  * Reads the results of an earlier run, for a comparison with one that is to come.
  *
- * @throws when there are none in the file, or they are of the other kind of run: a quick run asks less, so its ratios
+ * @throws without results in the file, or with those of the other kind of run: a quick run asks less, so its ratios
  * are others.
  */
 export async function readBaseline (file: string, { isQuick }: { isQuick: boolean }): Promise<Map<string, Figure>> {

@@ -5,7 +5,7 @@
  *
  * Prints a table in MB (of 1,048,576 bytes). Exits with 1 when the sum went above the limit, an event was lost or
  * counted twice, or a request failed. Linux only: it adds up /proc twice a second, which needs no rights, unlike a
- * cgroup. ClickHouse is told the limit as on a machine of that size.
+ * cgroup. ClickHouse gets the limit as on a machine of that size.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'

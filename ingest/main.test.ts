@@ -78,7 +78,7 @@ t.test('starts without Postgres, and answers 503 as long as it knows no key', as
   t.match(await answer.json(), { code: 'fetch_team_fail' })
 })
 
-t.test('says what is wrong with its settings, all of it, and ends', async (t) => {
+t.test('reports all errors of its settings, and exits', async (t) => {
   const child = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {
     env: { PATH: process.env.PATH, MILLRACE_PORT: 'x', MILLRACE_PARTITIONS: '0' }, stdio: ['ignore', 'ignore', 'pipe']
   })

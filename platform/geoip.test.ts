@@ -39,7 +39,7 @@ t.test('reads files of cities, of countries and the flat form', async (t) => {
   t.equal(locate('81.2.69.142'), locate('81.2.69.142'), 'an answer is remembered')
 })
 
-t.test('a zone and the longest form do not matter; what is longer than an address is none, and is not kept', async (t) => {
+t.test('a zone and the longest form do not matter; longer texts are not addresses, and are not kept', async (t) => {
   const locate = openGeoip(buildMmdb({ '2001:db8:0:0:0:0:0:0/32': { country: { iso_code: 'JP' } } }))
   for (const known of ['2001:db8::1%eth0', '2001:0db8:0000:0000:0000:ffff:255.255.255.255', `2001:0db8:0000:0000:0000:ffff:255.255.255.255%${'z'.repeat(15)}`]) {
     t.same(locate(known), { $geoip_country_code: 'JP' }, known)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { BEHIND_MS, checkService, healthRoutes, healthStatusCode, reportHealth, type ProcessPhase } from './health-and-readiness.ts'
 import { createMetrics } from './metrics.ts'
 
-t.test('names what is stuck, the service before the stages that wait for it', async (t) => {
+t.test('names stuck parts, the service before the stages that wait for it', async (t) => {
   const report = reportHealth([
     { name: 'partition live.0', healthy: false, phase: 'retrying' },
     { name: 'definitions', healthy: true },

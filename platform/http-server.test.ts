@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { answerClientError, answerHalfClosed, closeUnusedConnections, discardRest, MAX_HEADER_BYTES } from './http-server.ts'
 
-t.test('answers what is no request, or too large or too slow, in the shape of the contract', async (t) => {
+t.test('answers invalid, large and slow requests in the shape of the contract', async (t) => {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES, requestTimeout: 200, headersTimeout: 100, connectionsCheckingInterval: 50
   }, (_request, response) => response.end('fine'))

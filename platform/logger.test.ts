@@ -70,7 +70,7 @@ t.test('a line that comes again and again is written once, and then counted', as
     { level: 50, partition: 'live.1', repeated: 99, msg: 'insert failed (repeated 99 times)' }
   ])
   t.equal(lines.length, 4)
-  t.equal(out.match(/"msg":"stored"/g)?.length, 10_000, 'what is no trouble is never left out')
+  t.equal(out.match(/"msg":"stored"/g)?.length, 10_000, 'info lines are never left out')
 })
 
 t.test('an error of a service that is unavailable has no stack, a bug has one', async (t) => {
@@ -168,7 +168,7 @@ t.test('the stack of an error stands below, and colours are for terminals that w
   t.match(formatLogLine(line({ msg: 'failed', err: { message: 'away', code: 'ECONNREFUSED' } })), /failed\n {2}away ECONNREFUSED$/)
 })
 
-t.test('what is no JSON keeps its text, and control characters do not reach a terminal', async (t) => {
+t.test('lines that are not JSON keep their text, and control characters do not reach a terminal', async (t) => {
   t.equal(formatLogLine('2026-01-02 LOG:  started', { source: 'postgres' }), 'postgres   2026-01-02 LOG:  started')
   t.equal(formatLogLine('{"half'), '{"half')
   t.equal(timeOf('plain'), undefined)

@@ -36,7 +36,7 @@ t.test('a test is of the kind that what it imports makes it', async (t) => {
   for (const [name, kind] of Object.entries(kinds)) t.equal(kindOf(`a/${name}.test.ts`), kind, name)
 })
 
-t.test('the modules by which kinds are told are there, and tests of each kind', async (t) => {
+t.test('the modules that identify kinds exist, and tests of each kind', async (t) => {
   const named = [...SYSTEMS, ...SERVICES, ...ALONE, ...EMBEDDED_CORE]
   for (const file of named) t.ok(existsSync(path.join(ROOT, file)), file)
   const files = await Array.fromAsync(glob('{chdb-server,engines,schema,platform,ingest,pipeline,api,cli,console,embedded,deploy,bench,docs,test}/**/*.test.ts', { cwd: ROOT }))

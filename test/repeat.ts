@@ -71,7 +71,7 @@ async function runSuite (run: number) {
   }
 }
 
-/** A process that was told to end may still be ending; after this long it counts as left behind. */
+/** A stopped process may still be shutting down; after this long it counts as left behind. */
 const PATIENCE_MS = 2000
 
 /** Caches that packages keep in the temporary folder on purpose. */

@@ -1,6 +1,6 @@
 /**
  * The schemas and rules of question `edge`, for the events of `prepare-events.ts` with `SCHEMAS` names, and what each
- * must do with them, told from the events by other means than theirs.
+ * must do with them, determined independently from the events.
  */
 
 /** As many as a project may have: each event has one. */
@@ -18,7 +18,7 @@ const NAMING_RULES = 40
 const STRICT = 0
 const MOST_IN_STRICT_CART = 10
 
-/** One schema in so many has a pattern, whose engine takes longer than other checks. */
+/** One schema in this many has a pattern, whose engine takes longer than other checks. */
 const PATTERN_EVERY = 10
 
 /** An event of `prepare-events.ts`, as far as schemas and rules decide by it. */

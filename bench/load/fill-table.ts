@@ -5,7 +5,7 @@ export const FILLED_PROJECT = 3
 
 const STEP = 200_000
 
-/** What is merged after so long is merged, in milliseconds. */
+/** Maximum wait for merges, ms. */
 const MERGES_TIMEOUT_MS = 120_000
 
 /** Looks in a row that find no merge: those of parts that were attached begin later. */

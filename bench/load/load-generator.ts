@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { createEventSource, type EventOptions } from './prepare-events.ts'
 import { buildPost, type LoadResult, sendByFetch, sendRequests } from './send-requests.ts'
 
-/** What the load generator is asked to do; it prepares all bodies first and starts when told. */
+/** Job of the load generator, which prepares all bodies first and starts on command. */
 export interface LoadOrder {
   port: number
   path: string

@@ -93,8 +93,8 @@ export function buildPost (path: string, body: Buffer, headers: Record<string, s
 }
 
 /**
- * Sends JSON bodies as SDKs do, by `fetch`, so many at a time. The client costs several times what the server does,
- * so this shows what a client notices rather than what the server can do.
+ * Sends JSON bodies as SDKs do, by `fetch`, with limited concurrency. The client costs several times as much as the
+ * server, so this shows what a client notices rather than what the server can do.
  */
 export async function sendByFetch (
   url: string, bodies: readonly string[], concurrency: number

@@ -15,7 +15,7 @@ const PROBE_PAUSE_MS = 150
 /** Tiers that an event passes. */
 const TIER_NAMES = ['ingest', 'nats', 'pipeline', 'clickhouse'] as const satisfies Tier[]
 
-/** So many people that each partition has some of them. */
+/** Enough people for every partition. */
 const MARKERS = 32
 
 /** What events cost that are sent again, and who waits for them. */
@@ -47,7 +47,7 @@ export const duplicates: Question = {
   }
 }
 
-/** CPU of each tier, in microseconds an event; of ClickHouse without its merges, which are told apart. */
+/** CPU of each tier, in microseconds an event; of ClickHouse without its merges, which are reported separately. */
 type TierCpu = Record<typeof TIER_NAMES[number] | 'merges', number>
 
 function sum (cpu: TierCpu): number {

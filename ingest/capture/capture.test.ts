@@ -146,7 +146,7 @@ t.test('ids beyond 2^53 are stored with all their digits, of small bodies and la
   }
 })
 
-t.test('an event larger than a message, alone, is refused with 413 in every form, unless the client is told of each event', async (t) => {
+t.test('an event larger than a message, alone, is refused with 413 in every form, unless the client gets a result per event', async (t) => {
   const nats = await startTestNats(t, { extraConfig: 'max_payload: 1MB' })
   const ingest = await startTestIngest(t, { NATS_URL: nats.url })
   const event = {

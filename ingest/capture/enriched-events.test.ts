@@ -75,7 +75,7 @@ api.post('/decide/', async ({ headers }) => ({
 const apiUrl = await api.listen({ port: 0, host: '127.0.0.1' })
 t.teardown(async () => await api.close())
 
-/** Tests come from 127.0.0.1; what is stored, by what the setting and the header say. */
+/** Tests come from 127.0.0.1; stored values by setting and header. */
 const cases: [setting: string, headers: [header: string | undefined, address: string][]][] = [
   ['', [[undefined, '127.0.0.1'], ['192.0.2.7', '127.0.0.1']]],
   ['10.0.0.0/8', [['192.0.2.7', '127.0.0.1'], ['192.0.2.7, 10.0.0.1', '127.0.0.1']]],
@@ -95,7 +95,7 @@ const cases: [setting: string, headers: [header: string | undefined, address: st
 ]
 
 for (const [setting, headers] of cases) {
-  t.test(`X-Forwarded-For is believed from ${setting === '' ? 'nobody' : setting}, and the API is told the same`, async (t) => {
+  t.test(`X-Forwarded-For is believed from ${setting === '' ? 'nobody' : setting}, and by the API as well`, async (t) => {
     const ingest = await startTestIngest(t, { MILLRACE_TRUSTED_PROXIES: setting, MILLRACE_API_URL: apiUrl })
     const isTrusted = setting.includes('loopback')
     for (const [index, [header, address]] of headers.entries()) {
@@ -109,8 +109,8 @@ for (const [setting, headers] of cases) {
       const properties = { filler: 'x'.repeat(index < 2 ? 300_000 : 0), address }
       t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, event: 'e', distinct_id: 'd', properties }, init)).status, 200)
 
-      const told = await (await ingest.post('/decide/', {}, init)).json() as Record<string, string>
-      t.match(told, {
+      const answer = await (await ingest.post('/decide/', {}, init)).json() as Record<string, string>
+      t.match(answer, {
         for: isTrusted && header !== undefined && header !== '' ? header.split(', ').at(header.includes('203') ? -2 : -1) : '127.0.0.1',
         host: isTrusted ? 'events.example' : new URL(ingest.url).host,
         proto: isTrusted ? 'https' : 'http'

@@ -56,7 +56,7 @@ for (const { name, send } of PATHS) {
       samples: [{ event: 'flood 10', value: 'the property p0' }, { event: 'flood 11' }, { event: 'flood 12' }]
     }])
 
-    // Ingest has asked Postgres for what is known; the answer comes after the flood.
+    // Ingest has asked Postgres for known names; the answer comes after the flood.
     await waitFor(async () => {
       await send(ingest, [event('paid', { amount: 5, p0: 1, new: 1 })])
       const [found] = await rows("SELECT groupUniqArray(property) AS described FROM event_properties WHERE event = 'paid'")

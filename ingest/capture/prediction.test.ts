@@ -76,7 +76,7 @@ t.test('what a check of the table predicts is what rules and schemas do, on ever
           continue
         }
         counts[predicted === null ? 'untouched' : 'changed']++
-        // Rules come first, so schemas are held against what is left.
+        // Rules run first, so schemas check their output.
         const compiled = schemas[counts.events % schemas.length]!
         const failure = checkSchema({ id: 1, event: name, version: 1, mode: 'observe', text: '', check: compiled.check }, enforced)
         const again = compiled.check(JSON.parse(enforced.row.properties) as Record<string, unknown>, 'stored')

@@ -72,7 +72,7 @@ t.test('another limit holds at once, with a full bucket', async (t) => {
   t.equal(quotas.admit(1, { ...A_SECOND, eventsPerSecond: 200 }), 1)
 })
 
-t.test('a month: what is measured of all processes, and what this one took since', async (t) => {
+t.test('a month: usage measured over all processes, plus events of this one since', async (t) => {
   const { quotas, wait } = create()
   const quota: ActiveQuota = { ...A_MONTH, usage: measured(900, Date.UTC(2026, 4, 10)) }
 
@@ -121,7 +121,7 @@ t.test('the month ends at midnight, UTC: own events and measured ones of the mon
   t.equal(quotas.admit(1, { ...A_MONTH, usage: measured(998, JUNE + 10_000, JUNE) }), 1, 'two of them had been stored before')
 })
 
-t.test('a limit of all projects is a quota of ten seconds at once; 0 is none', async (t) => {
+t.test('a limit of all projects is a quota with a burst of ten seconds; 0 disables it', async (t) => {
   const { quotas } = create()
   const quota = quotaOfEach(10)
 

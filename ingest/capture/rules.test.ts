@@ -30,7 +30,7 @@ async function activate (name: string, definition: object): Promise<void> {
 
 let keys = 0
 
-/** Resolves when ingest has read what is active: rules come with the keys, in one reading. */
+/** Resolves when ingest has read active rules, which come with the keys, in one read. */
 async function whenRead (): Promise<void> {
   const key = `phc_probe_${++keys}`
   await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES (${key}, 1, 'project')`

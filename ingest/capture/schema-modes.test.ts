@@ -77,7 +77,7 @@ function versions (events: readonly StoredEvent[]): unknown[] {
     .sort((one, other) => String(one) < String(other) ? -1 : 1)
 }
 
-/** What is stored of an event, but for what differs each time. */
+/** Stored fields of an event, without those that differ each time. */
 function content (stored: StoredEvent): unknown {
   const { event, uuid, properties, property_types: types, timestamp, distinct_id: id, schema_version: version } = stored
   return { event, uuid, properties, types, timestamp, id, version }
@@ -220,7 +220,7 @@ t.test('a large body goes the same ways', async (t) => {
   t.same(versions(await takePublishedEvents(connection, clickhouse)), [['large', -2], ['large', 2], ['observed', -1]])
 })
 
-t.test('what is stored with another character is checked as it is stored', async (t) => {
+t.test('values stored with a replacement character are checked in their stored form', async (t) => {
   await activate('odd', 'observe', { properties: { a: { const: '\ufffd' }, n: { type: 'string' } } })
   await waitUntilEnforced('odd', 1, { a: 'x' })
 

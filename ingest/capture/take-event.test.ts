@@ -10,10 +10,10 @@ const context: RequestContext = {
   isAttemptTime: false
 }
 
-t.test('a bug with one event is told, counted, and leaves its neighbours alone', async (t) => {
+t.test('a bug with one event is reported, counted, and leaves its neighbours alone', async (t) => {
   const normalise = createPlainNormaliser()
   const bug = new Error('a bug')
-  const told: unknown[] = []
+  const reported: unknown[] = []
   const takeEvent = createTakeEvent({
     normaliseEvent (event, context) {
       if (event.event === 'deadly') throw bug
@@ -21,7 +21,7 @@ t.test('a bug with one event is told, counted, and leaves its neighbours alone',
     },
     isAnnounced: () => false,
     maxPayloadBytes: () => 1e6,
-    onUnexpected: (error) => told.push(error)
+    onUnexpected: (error) => reported.push(error)
   })
 
   const outcomes = ['one', 'deadly', 'two'].map((event) => takeEvent({ event, distinct_id: 'd', $set: { a: 1 } }, context))
@@ -31,7 +31,7 @@ t.test('a bug with one event is told, counted, and leaves its neighbours alone',
     { kind: 'dropped', reason: 'not_storable' },
     { kind: 'stored', row: { event: 'two' }, updates: { length: 1 } }
   ])
-  t.same(told, [bug])
+  t.same(reported, [bug])
 })
 
 t.test('a change that does not fit a message is left out with a warning, the rest of the event counts', async (t) => {

@@ -118,7 +118,7 @@ async function send ({ text, wrap, path = '/batch', headers = {} }: Case, paddin
   return { status: answer.status, type: answer.headers.get('content-type'), body, counted }
 }
 
-/** What is counted of requests and of events. */
+/** Counters of requests and events. */
 async function readCounters (): Promise<Map<string, number>> {
   const text = await (await fetch(`${ingest.url}/metrics`)).text()
   const lines = text.match(/^millrace_ingest_(?:events_|requests_|throttled_).*$/gm) ?? []

@@ -252,5 +252,5 @@ t.test('the memory of a large row is given back with its frame', async (t) => {
 
   t.equal(fill({ properties: JSON.stringify('x'.repeat(10_000_000)) }), ordinary)
   t.equal(fill({ propertyTypes: '日'.repeat(5_000_000) }), ordinary)
-  t.ok(fill({ properties: JSON.stringify('x'.repeat(200_000)) }) > ordinary, 'what is needed each time is kept')
+  t.ok(fill({ properties: JSON.stringify('x'.repeat(200_000)) }) > ordinary, 'memory in constant use is kept')
 })

@@ -127,7 +127,7 @@ t.test('a lease that turns out smaller gives back, one that turns out larger mak
   t.equal(budget.used, 10)
 })
 
-t.test('what is reserved goes to another holder, however many senders the first one has', async (t) => {
+t.test('reserved room goes to another holder, however many senders the first one has', async (t) => {
   const budget = new BodyBudget({ maxBytes: 100, reservedBytes: 40, maxWaiting: 10, maxWaitMs: 60_000 })
   const first = await budget.acquire(50, 'a', 'unknown')
   first.assign('project 1')

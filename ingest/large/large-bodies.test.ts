@@ -49,7 +49,7 @@ t.test('a small body that inflates to a large one is taken too, in each form', a
   t.equal((await takePublishedEvents(ingest.connection, clickhouse)).length, 6001)
 })
 
-t.test('what is wrong with a large body is answered as for a small one, and nothing is published', async (t) => {
+t.test('errors of a large body are answered as for a small one, and nothing is published', async (t) => {
   const batch = buildBatch(1000, 1000)
   const text = JSON.stringify({ api_key: PROJECT_KEY, batch })
   const cases: [string, string | Buffer, number, string][] = [

@@ -62,7 +62,7 @@ t.test('a thread that dies costs its request a 503, and the next one gets a new 
   t.match(next, { status: 'fulfilled', value: { taken: { projectId: 1, received: 1, dropped: {} } } })
 })
 
-t.test('what is wrong with a body or its key ends its job, and the thread goes on', async (t) => {
+t.test('an error of a body or its key ends its job, and the thread continues', async (t) => {
   const pool = createPool(t)
   const unknownKey = new HttpError(401, 'authentication_error', 'invalid_api_key', 'no')
 
@@ -91,7 +91,7 @@ t.test('a batch without events is taken, and publishes nothing', async (t) => {
   t.same({ frames, updates, received: taken.received }, { frames: [], updates: [], received: 0 })
 })
 
-t.test('updates come joined into messages, in their order, and the size of the body is told', async (t) => {
+t.test('updates come joined into messages, in their order, and the size of the body is reported', async (t) => {
   const batch = Array.from({ length: 12_000 }, (_, n) => ({
     event: 'e', distinct_id: `é${n}`, $set: { n }, properties: n % 2000 === 0 ? { $groups: { [`g${n}`]: 'k' } } : {}
   }))

@@ -73,7 +73,7 @@ t.test('the day is that of the visitor', async (t) => {
 
   t.not(visitorOf(inAuckland, {}, midnightThere - 1), visitorOf(inAuckland, {}, midnightThere))
   t.equal(visitorOf(inAuckland, {}, midnightThere), visitorOf(inAuckland, {}, NOON))
-  t.equal(visitorOf({ $timezone_offset: 1e9 }), visitorOf({}), 'an offset that no clock has is none')
+  t.equal(visitorOf({ $timezone_offset: 1e9 }), visitorOf({}), 'an impossible offset is ignored')
 })
 
 t.test('a server that passes events on says whose they are', async (t) => {
@@ -104,7 +104,7 @@ t.test('an $identify names the visitor of the day, and never all visitors', asyn
   t.same(tooOld, { distinctId: 'ann', properties: { $cookieless_mode: true }, missing: 'salt of the day' })
 })
 
-t.test('visitors that cannot be told apart keep the id of all, with what was missing', async (t) => {
+t.test('indistinguishable visitors keep the shared id, with the missing part', async (t) => {
   t.equal(visitorOf({}, {}, NOON - 72 * HOUR_MS), COOKIELESS_ID, 'the salt is destroyed')
   t.equal(visitorOf({}, { visitor: { address: '', userAgent: 'Firefox' } }), COOKIELESS_ID)
   t.equal(visitorOf({}, { visitor: { address: '203.0.113.7', userAgent: '' } }), COOKIELESS_ID)

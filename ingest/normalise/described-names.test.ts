@@ -31,7 +31,7 @@ function namesOf ({ types }: ReadProperties): string[] {
   return types === '' ? [] : types.split('\0').map((entry) => entry.slice(2))
 }
 
-t.test('describes as many new events of a project and day as the limit says, and says what is beyond', async (t) => {
+t.test('describes new events of a project and day up to the limit, and warns beyond it', async (t) => {
   const { send, describe, clock } = createNames()
   for (const event of ['a', 'b', 'c']) t.same(describe(event, ['x']), ['x'])
 

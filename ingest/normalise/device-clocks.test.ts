@@ -58,7 +58,7 @@ const SDKS: Record<string, (device: Device) => Sending> = {
       tolerance: latency + 2 * SECOND
     }
   },
-  // A retry from a clock that is wrong cannot be told from a longer waiting, so these clocks are right.
+  // A retry from a wrong clock is indistinguishable from a longer wait, so these clocks are right.
   'posthog-js of 2023, which repeats the time of its first attempt': (device) => {
     const { flushDelay, latency, retries } = device
     const waited = backoffOf(device)

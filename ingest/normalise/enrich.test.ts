@@ -26,7 +26,7 @@ const country = (properties: object, context: RequestContext): unknown =>
 const isBot = (properties: object, userAgent: string): boolean =>
   enrich(properties as Record<string, unknown>, false, contextOf(userAgent)).isBot
 
-t.test('bots are told by the user agent of the user, never by that of a server', async (t) => {
+t.test('bots are recognized by the user agent of the user, never by that of a server', async (t) => {
   t.equal(isBot({ $lib: 'web' }, GOOGLEBOT), true)
   t.equal(isBot({ $lib: 'web' }, CHROME), false)
   t.equal(isBot({}, GOOGLEBOT), true, 'a page that posts by itself')

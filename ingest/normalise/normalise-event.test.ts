@@ -171,7 +171,7 @@ t.test('the operating system of a server is not the person\'s, the page that it 
   const initial = { $initial_current_url: 'https://shop.example/', $initial_browser: 'Firefox', $initial_utm_source: 'mail' }
 
   t.same(changeOf({ ...HOST, ...page, $is_server: true }), { set: { ...page, plan: 'pro' }, setOnce: initial })
-  t.same(changeOf({ ...HOST, $is_server: true, $set: { $os: 'iOS' } }), { set: { $os: 'iOS' }, setOnce: undefined }, 'what is set is set')
+  t.same(changeOf({ ...HOST, $is_server: true, $set: { $os: 'iOS' } }), { set: { $os: 'iOS' }, setOnce: undefined }, 'sent values win')
   for (const isClient of [{}, { $is_server: false }, { $is_server: 'yes' }]) {
     t.same(changeOf({ ...HOST, ...isClient }), {
       set: { ...HOST, plan: 'pro' }, setOnce: { $initial_os: 'Linux', $initial_os_version: '6.12', $initial_os_name: 'Debian' }

@@ -78,7 +78,7 @@ t.test('a group whose type would be repeated too often is not described, its pro
   t.equal(group('organization', 600).undescribed, null)
 })
 
-t.test('memory of shapes is bounded and never changes what is said', async (t) => {
+t.test('the cache of shapes is bounded and never changes results', async (t) => {
   const fresh = createReader()
   for (let i = 0; i < 50_000; i++) {
     const text = fresh('e', { [`key${i}`]: i, b: true }).types

@@ -20,7 +20,7 @@ const cases: [string, Partial<TimestampFacts>, number, boolean?][] = [
   ['an hour behind, third attempt with a new sent_at: corrected', { timestamp: iso(NOW - HOUR - 10 * SECOND), sentAt: NOW - HOUR, uuidTime: NOW - HOUR - 10 * SECOND, lib: 'web', retryCount: 2 }, NOW - 10 * SECOND],
   ['the same with an offset, which is that of the first attempt', { offset: 1500, sentAt: NOW - HOUR, uuidTime: NOW - HOUR - 10 * SECOND, lib: 'web', retryCount: 2 }, NOW - 10 * SECOND],
   ['offset of an SDK that tells retries, first attempt without sent_at', { offset: 2500, uuidTime: NOW - HOUR, lib: 'web' }, NOW - 2500],
-  ['offset without sent_at, told retry: time of the uuid', { offset: 2500, uuidTime: NOW - HOUR, lib: 'web', retryCount: 7 }, NOW - HOUR],
+  ['offset without sent_at, declared retry: time of the uuid', { offset: 2500, uuidTime: NOW - HOUR, lib: 'web', retryCount: 7 }, NOW - HOUR],
   ['retry after 2 h that tells it, with the first sent_at: true time', { retryCount: 9, timestamp: iso(NOW - 2 * HOUR), sentAt: NOW - 2 * HOUR, uuidTime: NOW - 2 * HOUR }, NOW - 2 * HOUR],
   ['back-dated by the caller, retried: as the caller says', { timestamp: iso(NOW - 500 * HOUR), sentAt: NOW - SECOND, uuidTime: NOW - SECOND }, NOW - 500 * HOUR],
   ['offset, first try', { offset: 2500, sentAt: NOW, uuidTime: NOW - 2500 }, NOW - 2500],

@@ -34,7 +34,7 @@ const spoolEmpties = async (ingest: TestIngest): Promise<void> => {
   await waitFor(async () => await ingest.metric('millrace_ingest_spool_bytes') === 0)
 }
 
-/** The own connection of the test comes back in its own time, and fails what is asked of it before. */
+/** The test's own connection reconnects independently, and fails requests before that. */
 const connectionIsBack = async ({ connection }: TestIngest): Promise<void> => {
   await waitFor(async () => await connection.flush().then(() => true))
 }

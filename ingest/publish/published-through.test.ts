@@ -15,7 +15,7 @@ t.test('with nothing in flight, everything received before now is in the stream'
   t.equal(announce(), START + 500)
 })
 
-t.test('what is in flight holds the moment back to its span, until the last of it ends', async (t) => {
+t.test('requests in flight hold the moment back to their span, until the last one ends', async (t) => {
   const { state, through, announce } = create()
   announce()
   state.now += 100

@@ -11,7 +11,7 @@ const warned = (count: number): RequestWarnings => ({
   counts: { missing_event_name: count }, samples: [{ reason: 'missing_event_name', sample: SAMPLE }]
 })
 
-/** A publisher that fails while it is told to, and keeps what it took. */
+/** A publisher that fails on demand, and collects published messages. */
 function createPublisher () {
   const published: WarningsMessage[] = []
   const publisher = { fails: false, at: MINUTE, published, waitMs: 0 }

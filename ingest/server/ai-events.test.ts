@@ -78,7 +78,7 @@ t.test('a part that is too large is left out, with a warning', async (t) => {
   t.match(JSON.stringify(warnings), /part_left_out.*picture: image\/png, 100000 bytes/)
 })
 
-t.test('what is wrong with a form or its key is said, and nothing is stored', async (t) => {
+t.test('errors of a form or its key are answered, and nothing is stored', async (t) => {
   t.match(await send(buildGeneration('x'), {}), { status: 401, body: { code: 'invalid_api_key' } })
   t.match(await send(buildGeneration('x'), { authorization: 'Bearer phc_nobody' }), { status: 401, body: { code: 'invalid_api_key' } })
   t.match(await send(buildForm({ 'event.properties': ['application/json', '{}'] })), { status: 400, body: { code: 'invalid_multipart' } })

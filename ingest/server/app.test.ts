@@ -81,7 +81,7 @@ t.test('JSON is taken whatever its content type says, by capture and by the API 
 
   for (const [path, expected] of [['/capture/', '{"status":1}'], ['/batch', '{"status":1}'], ['/decide/', JSON.stringify(event('e'))]] as const) {
     for (const type of types) {
-      // By hand: other clients repair what they are told to send.
+      // By hand, because HTTP clients correct invalid requests.
       const answer = await sendRaw(origin.ingest.port, `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n` +
         `${type === undefined ? '' : `content-type: ${type}\r\n`}content-length: ${JSON.stringify(event('e')).length}\r\n\r\n${JSON.stringify(event('e'))}`)
       t.match(answer, /^HTTP\/1.1 200 /, `${path} ${JSON.stringify(type)}`)
@@ -169,7 +169,7 @@ t.test('a client that disconnects in the middle of a large body leaves nothing b
   t.equal((await ingest.post('/e', event('after'))).status, 200)
 })
 
-t.test('what is not capture reaches the API, bodies and answers unchanged', async (t) => {
+t.test('other requests than captures reach the API, bodies and answers unchanged', async (t) => {
   const api = fastify()
   api.post('/decide/', async (request, reply) => await reply.code(201).header('x-from', 'api').send({ query: request.query, body: request.body }))
   const address = await api.listen({ port: 0, host: '127.0.0.1' })

@@ -216,7 +216,7 @@ t.test('a large body is answered event by event, too, and stored once when it co
   t.match(await send([...events, events[0]]), { status: 400, body: { code: 'duplicate_uuid' } })
 })
 
-t.test('of events whose message could not be kept the client is told to send them again, and of no others', async (t) => {
+t.test('the client is asked to resend exactly those events whose message could not be stored', async (t) => {
   const persons = { append: async () => {}, isAnnounced: () => true } as unknown as PersonsPartitions
   const messages = [Promise.resolve(), Promise.reject(new Error('the stream is gone')), Promise.resolve()]
   const partitions = { append: (row: { at: number }) => messages[row.at] } as unknown as EventPartitions

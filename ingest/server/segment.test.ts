@@ -145,7 +145,7 @@ t.test('the time of sending is that of the body or of each message, and corrects
   t.same(Object.fromEntries(minutes), { single: 0, 'with an id': 0, 'by itself': 0, 'by its batch': 0, unknown: -60 })
 })
 
-t.test('what is wrong is said, or dropped and counted', async (t) => {
+t.test('errors are answered, or dropped and counted', async (t) => {
   const authorization = `Basic ${Buffer.from('phc_nobody:').toString('base64')}`
   const wrongKey = await post('/v1/track', { event: 'e', userId: 'u' }, { headers: { authorization } })
   const noKey = await post('/v1/batch', { batch: [] })
@@ -159,7 +159,7 @@ t.test('what is wrong is said, or dropped and counted', async (t) => {
   t.same(await takePublishedEvents(connection, clickhouse), [])
 })
 
-t.test('an event that cannot be kept fails its request: these clients are not told about each event', async (t) => {
+t.test('an event that cannot be stored fails its request: these clients get no result per event', async (t) => {
   const message = { type: 'track', event: 'e', userId: 'u' }
   const taken = await takeBody(findEvents({ batch: [message, message] }), {
     requestId: 'r', query: {}, isEngage: false, receivedAt: Date.now(), dialect: { name: 'segment', apiKey: 'k', attemptSentAt: null, sdk: '', eventType: '' }

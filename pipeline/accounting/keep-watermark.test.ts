@@ -115,7 +115,7 @@ t.test('of two processes that keep it, none passes or takes back what the other 
   await second.stop()
 })
 
-t.test('an answer moves it without an entry, unless another process has the folder by now', async (t) => {
+t.test('an answer moves it without an entry, unless another process has taken the folder', async (t) => {
   for (const folder of ['c', 'd']) await bucket.delete(presenceKey(folder))
   const position: IngestPosition = {
     folderId: 'a', processId: 'a', publishedThrough: START + 200_000, inFlight: 0, spoolBytes: 0
@@ -191,10 +191,10 @@ t.test('a moment is written once the stream has forgotten what came before it', 
   await next.stop()
 })
 
-t.test('a table that lost its rows, as in a restart, is told again', async (t) => {
+t.test('a table that lost its rows, as in a restart, is written again', async (t) => {
   const next = keep()
   await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 210_000).toISOString())
-  // It may be told again before anybody could see the empty table.
+  // It may be written again before anybody could see the empty table.
   await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
   await waitFor(async () => await isAt(START + 210_000))
   await next.stop()

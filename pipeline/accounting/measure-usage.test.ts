@@ -11,7 +11,7 @@ await sql`INSERT INTO projects (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'withou
 await setQuota(sql, 1, QUOTA)
 await setQuota(sql, 2, { ...QUOTA, eventsPerSecond: 5, burst: 5 })
 
-/** Adds a row to the books: so many events of a minute of receipt. */
+/** Adds a row to the books: a number of events of a minute of receipt. */
 async function book (projectId: number, iso: string, accepted: number, source = 'a'): Promise<void> {
   const entry = { source, accepted, replayed: 0, duplicates: 1, deadLettered: 0 }
   await clickhouse.insert({

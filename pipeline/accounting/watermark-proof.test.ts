@@ -69,7 +69,7 @@ const PRESENCE: IngestPresence = {
   publishedThrough: START, inFlight: 0, spoolBytes: 0, spooledSince: null
 }
 
-/** Seconds after the start; ingest stands at the start and answered a second ago, but for what is given. */
+/** Seconds after the start; by default ingest stands at the start and answered a second ago. */
 function describe (
   seconds: number, presence: Partial<IngestPresence> = {},
   { silent = 1, ...more }: Partial<WatermarkFacts> & { silent?: number } = {}

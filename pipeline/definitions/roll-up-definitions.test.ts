@@ -228,7 +228,7 @@ t.test('reads a project with many names in slices, after all others, and shows h
   t.equal(await pairs(), names)
 })
 
-t.test('prunes what is not seen any more, unless somebody changed it, and does not read it again', async (t) => {
+t.test('prunes definitions no longer seen, unless a user changed them, and does not read them again', async (t) => {
   const { sql, clickhouse, insert, rollUp } = await createStores(t)
   await insert(['seen', 'gone', 'described', 'named'].map((event) => ({ event, property_types: `eS${event}` })))
   await rollUp()

@@ -9,7 +9,7 @@ import { createDuplicateFilter, type DuplicateFilter } from './duplicates/duplic
 import { FingerprintMemory } from './duplicates/fingerprint-memory.ts'
 import { createLookUpEvents } from './duplicates/look-up-events.ts'
 
-t.test('stores what is published, once, and lets the stream forget it', async (t) => {
+t.test('stores published events once, and acknowledges them', async (t) => {
   const stores = await startTestStores(t)
   const partition = await startTestPartition(t, stores)
 

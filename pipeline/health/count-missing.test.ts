@@ -44,7 +44,7 @@ async function publishAll ({ connection }: TestStores, messages: number): Promis
   for (let i = 0; i < messages; i++) await publishEvents(connection, makeEvents(20), { partition: i % 2 })
 }
 
-/** Nothing is handed out any more: what is still in the stream cannot be read. */
+/** Delivery has stopped: messages still in the stream cannot be read. */
 async function waitUntilRead ({ connection }: TestStores): Promise<void> {
   const manager = await jetstreamManager(connection, { checkAPI: false })
   await waitFor(async () => {

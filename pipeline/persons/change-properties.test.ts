@@ -8,7 +8,7 @@ function ownerOf (properties: Properties): PropertyOwner {
   return { properties, sizeBound: measureProperties(properties), isMeasured: false, changed: false }
 }
 
-t.test('sets once what is absent, then sets, then unsets', async (t) => {
+t.test('sets absent properties once, then sets, then unsets', async (t) => {
   const owner = ownerOf({ a: 1, b: 1, c: 1 })
 
   t.equal(changeProperties(owner, { set: { b: 2, c: 2 }, setOnce: { a: 3, d: 3 }, unset: ['c', 'absent'] }), 'done')
@@ -27,7 +27,7 @@ t.test('a first value of nothing does not stand in the way of the real one, and 
 
   t.strictSame(owner.properties, { $initial_gclid: 'ad', $initial_utm_term: 'ad', note: null, $initial_referrer: 'ad' })
   changeProperties(owner, { set: { $initial_gclid: '' }, setOnce: { $initial_flag: false, $initial_count: 0 } })
-  t.match(owner.properties, { $initial_gclid: '', $initial_flag: false, $initial_count: 0 }, 'what is set is set, and 0 and false are values')
+  t.match(owner.properties, { $initial_gclid: '', $initial_flag: false, $initial_count: 0 }, 'set values win, and 0 and false are values')
 })
 
 t.test('recognises that nothing changes, whatever the order of keys', async (t) => {

@@ -48,7 +48,7 @@ t.test('dead-letters many updates at once, in their order, each with the sequenc
   t.ok(mostWaiting >= 32, `${mostWaiting} on their way at once`)
 })
 
-t.test('what people can cause leaves room for other projects and other reasons, and is left out when there is none', async (t) => {
+t.test('refusals that clients can cause leave room for other projects and reasons, and are left out without room', async (t) => {
   const nats = await startTestNats(t)
   const connection = await connectNats({ url: nats.url, name: 'test', logger: testLogger })
   t.teardown(() => connection.close())

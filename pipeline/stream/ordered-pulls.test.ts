@@ -64,7 +64,7 @@ async function startStream (t: TestContext): Promise<Stream> {
   }
 }
 
-t.test('brings every message in order, also what is larger than a pull', async (t) => {
+t.test('delivers every message in order, even those larger than a pull', async (t) => {
   const { publish, open } = await startStream(t)
   const texts = Array.from({ length: 35 }, (_, i) => i === 17 ? 'x'.repeat(5000) : String(i))
 

@@ -152,7 +152,7 @@ t.test('a claim that is stored after its process found another owner is refused'
   t.equal((await real.read(PARTITION)).record?.owner, 'other')
 })
 
-t.test('a process that follows another owner is told so before its claim, whose answer may be lost', async (t) => {
+t.test('a process that follows another owner learns so before its claim, whose answer may be lost', async (t) => {
   const { connection } = await startTestStores(t)
   const records = await openPartitionRecords(connection, { replicas: 1 })
   let takeOvers = 0

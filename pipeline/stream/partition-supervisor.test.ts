@@ -52,7 +52,7 @@ t.test('hands partitions over when a process joins, takes them back when it leav
   t.equal(keys().length, 2)
 })
 
-t.test('abandons an insert that hangs, five seconds after it was told to stop', async (t) => {
+t.test('abandons a hanging insert five seconds after it was stopped', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   t.teardown(() => { mock.timers.reset() })
   const { supervisor } = supervise(['me', 'other'], async (_partition, { abort }) => {

@@ -38,7 +38,7 @@ t.test('two replays at once replay everything once', async (t) => {
   t.equal(await countReplayed(connection), LETTERS)
 })
 
-t.test('a replay ends when somebody else removes what is left', async (t) => {
+t.test('a replay ends when another client removes the rest', async (t) => {
   const connection = await plant(t)
   let purge: ReturnType<typeof purgeDeadLetters> | undefined
   // The letters of its first fetch are replayed, those of the next one are gone.

@@ -22,13 +22,13 @@ t.test('insists on TLS when a server is named by tls://', async (t) => {
   t.same(parseNatsUrl('tls://one:4222'), { servers: ['one:4222'], tls: {} })
 })
 
-t.test('refuses what is no address, without repeating a password', async (t) => {
+t.test('refuses invalid addresses, without repeating a password', async (t) => {
   for (const text of ['nats://user:secret@', 'nats://user:secret@one:port']) {
     t.throws(() => parseNatsUrl(text), { name: 'TypeError', message: /^(?!.*secret)/ })
   }
 })
 
-/** Keeps what is logged. */
+/** Collects log lines. */
 function keepLines (): { logger: Logger, lines: { msg: string, servers?: string[] }[] } {
   const lines: ReturnType<typeof keepLines>['lines'] = []
   const keep = (facts: object, msg: string): void => {
@@ -94,7 +94,7 @@ t.test('fails at once when a login is refused, and says so', async (t) => {
   })
 })
 
-t.test('waits until the login is accepted when it was told to wait, and says why it waits', async (t) => {
+t.test('waits until the login is accepted if configured to, and logs the reason', async (t) => {
   const nats = await startGuardedNats(t, 'old')
   const { logger, lines } = keepLines()
 

@@ -13,7 +13,7 @@ import { isOfLeader, LeaderlessError, readStreamInfo } from './stream-info.ts'
 
 type Cluster = StreamInfo['cluster']
 
-/** Servers that were heard so many milliseconds ago; 0: never. */
+/** Servers by the milliseconds since they were heard; 0: never. */
 const clusterOf = (leader: string, ...heardMsAgo: number[]): Cluster => ({
   leader, replicas: heardMsAgo.map((ms, index) => ({ name: `n${index}`, current: true, offline: false, active: ms * 1e6, lag: 0 }))
 }) as unknown as Cluster

@@ -90,7 +90,7 @@ t.test('never lets a lost transaction speak in another one', async (t) => {
   t.same(await sql`SELECT * FROM notes`, [])
 })
 
-t.test('fails what is asked of a database that threw everybody out and lets nobody in', { timeout: 60_000 }, async (t) => {
+t.test('fails queries of a database that closed all connections and accepts none', { timeout: 60_000 }, async (t) => {
   const { url } = await createTestPostgres(t)
   const sql = connectPostgres({ url, max: 1 })
   t.teardown(() => sql.end({ timeout: 1 }))
@@ -113,7 +113,7 @@ t.test('fails what is asked of a database that threw everybody out and lets nobo
   t.strictSame([...await sql`SELECT 4 AS answer`], [{ answer: 4 }])
 })
 
-t.test('fails what is asked of a server that hangs up without a word, and calls it again for each query', { timeout: 60_000 }, async (t) => {
+t.test('fails queries of a server that closes connections silently, and reconnects for each query', { timeout: 60_000 }, async (t) => {
   let calls = 0
   const server = net.createServer((socket) => {
     calls++

@@ -36,7 +36,7 @@ t.test('keeps the picked rows as they are', async (t) => {
   ])
 })
 
-t.test('says what is wrong with bytes that are no block, and never more', async () => {
+t.test('rejects invalid blocks with an error, and with nothing else', async () => {
   const bytes = encodeNativeBlock(buildEventBlock([
     { project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'd', timestamp: 1, groups: { a: 'b' } }
   ]))

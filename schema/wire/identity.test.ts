@@ -15,7 +15,7 @@ const text = fc.tuple(fc.array(unit, { minLength: 1, maxLength: 12 }), length).m
   return Array.from({ length: count }, (_, i) => characters[i % characters.length]).join('')
 })
 
-/** What is stored, in the plainest words. */
+/** The stored form, by a plain implementation. */
 function stored (sent: string, limit: number): string {
   return [...sent].slice(0, limit).map((character) =>
     character === '\0' || /^[\ud800-\udfff]$/.test(character) ? '\ufffd' : character).join('')
@@ -29,7 +29,7 @@ t.test('an id is its first characters, with nothing in it that a store refuses',
   t.equal(toDistinctId('😀'.repeat(150)), '😀'.repeat(150), '150 emoji are 150 characters')
 })
 
-t.test('what is stored stays what it is', async (t) => {
+t.test('stored forms are stable', async (t) => {
   fc.assert(fc.property(text, (sent) => {
     const [id, type, key] = [toDistinctId(sent), toGroupType(sent), toGroupKey(sent)]
     return toDistinctId(id) === id && toGroupType(type) === type && toGroupKey(key) === key

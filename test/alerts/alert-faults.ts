@@ -12,7 +12,7 @@ export const SMALL = {
 /** A running stack that can be broken. */
 export interface Broken {
   stack: Stack
-  /** Sends captures of so many random bytes each, which no compression makes small. */
+  /** Sends captures of incompressible random bytes. */
   send: (event: string, options?: { times?: number, bytes?: number, distinctId?: string | null }) => Promise<void>
   /** Sends a signal to a part of the stack and to its children. */
   signal: (part: string, signal: NodeJS.Signals) => Promise<void>
@@ -49,7 +49,7 @@ function createStutter (part: string, alert: string, { stoppedMs = 1300, runMs =
       loop = (async () => {
         while (!stopped.aborted) {
           await signal(part, 'SIGSTOP')
-          // What is delivered while the pipeline stands still is late.
+          // Messages delivered while the pipeline is stopped are late.
           if (part === 'pipeline') await send('seen')
           await delay(stoppedMs)
           await signal(part, 'SIGCONT')

@@ -118,7 +118,7 @@ async function raise (prometheus: Prometheus, fault: typeof ALERT_FAULTS[number]
   endFault = async () => {}
 }
 
-/** A scrape of a real process, with other figures for some metrics; nothing while there are none. */
+/** A scrape of a real process, with other figures for some metrics; empty without a process. */
 async function answerPretended (
   urls: Record<'ingest' | 'pipeline', string>, figures: Readonly<Record<string, number>>
 ): Promise<string> {

@@ -60,7 +60,7 @@ t.test('administration in the console', async (t) => {
     const { page, problems } = await open('/keys')
     await page.getByRole('button', { name: 'New key …' }).focus()
     await page.keyboard.press('Enter')
-    // What is typed before the form has the focus goes nowhere.
+    // Keys typed before the form has the focus are lost.
     await page.locator('input:focus').waitFor()
     await page.keyboard.type('nightly job')
     await page.getByLabel('It may do everything').waitFor()

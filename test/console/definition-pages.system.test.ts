@@ -3,7 +3,7 @@ import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
 import { checkScreens, findBarriers, HOSTILE, openProject, send, wasHacked } from './open-console.ts'
 
-t.test('changes of definitions, and what is known of one', async (t) => {
+t.test('changes of definitions, and their statistics', async (t) => {
   const screens = await openProject(t)
   const { stack, open, home } = screens
   await send(stack, [...HOSTILE, 'paid'].map((event) => ({ event, properties: { [event.slice(0, 60)]: 1 } })))
@@ -34,7 +34,7 @@ t.test('changes of definitions, and what is known of one', async (t) => {
     await page.close()
   })
 
-  await t.test('the pages of an event and of a property say what is known of them, whatever was sent', async (t) => {
+  await t.test('the pages of an event and of a property show their statistics, whatever was sent', async (t) => {
     await send(stack, [1, 'one', HOSTILE[0]].map((plan) => ({ event: 'drifted', properties: { plan } })))
     const idOf = async (table: 'event' | 'property', name: string): Promise<string> => await waitFor(async () => {
       const [row] = table === 'event'

@@ -15,7 +15,7 @@ t.test('definitions in the console', async (t) => {
     t.notOk(await wasHacked(page))
     await page.getByRole('img', { name: '1 today, at most 1 on a day' }).nth(7).waitFor()
     t.ok(await page.getByRole('cell', { name: HOSTILE[0]!, exact: true }).isVisible(), 'markup is shown as it is')
-    t.ok(await page.getByRole('cell', { name: '\\u{202e}gnp.exe', exact: true }).isVisible(), 'what cannot be seen is told')
+    t.ok(await page.getByRole('cell', { name: '\\u{202e}gnp.exe', exact: true }).isVisible(), 'invisible characters are spelled out')
 
     await page.keyboard.press('Tab')
     t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Skip to content')

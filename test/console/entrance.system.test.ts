@@ -12,7 +12,7 @@ t.test('the entrance of the console', async (t) => {
   const { stack, browser, open } = screens
   await send(stack, [...HOSTILE, 'paid'].map((event) => ({ event })))
 
-  await t.test('the first load is small, needs a login, and a wrong key is told so', async (t) => {
+  await t.test('the first load is small, needs a login, and rejects a wrong key', async (t) => {
     const context = await browser.newContext()
     const sizes: number[] = []
     context.on('response', (response) => {

@@ -27,7 +27,7 @@ t.test('the history of flags in the console', async (t) => {
     t.match(newest, /^Version 3 .* by admin@millrace.localhost with the key “first key” active before: true after: false$/)
     t.match(second, /^Version 2 .* filters › groups › 0 › rollout_percentage before: 20 after: 50 evaluation_runtime before: "all" after: "server"$/)
     t.match(first, /^Version 1, created .* key before: "" after: "checkout" filters › groups › 0 new: .*"value":"pro".*$/)
-    t.equal(await changes.nth(0).getByRole('button').count(), 0, 'the newest is what is saved')
+    t.equal(await changes.nth(0).getByRole('button').count(), 0, 'the newest is the saved one')
 
     await page.getByRole('button', { name: 'Put version 1 back as a draft' }).press('Enter')
     t.ok(await page.evaluate(() => (globalThis as any).document.activeElement.querySelector('form') !== null), 'the keyboard goes on at the draft')

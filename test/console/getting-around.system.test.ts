@@ -240,7 +240,7 @@ t.test('on a notebook the whole menu is in sight, and a page of few lines does n
   t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollHeight <= 800))
 })
 
-t.test('what is made anew has its name in the tab, too; times in sentences say UTC to who points at them', async (t) => {
+t.test('new objects have their names in the tab, too; times in sentences show UTC on hover', async (t) => {
   const { page } = await open(`${home}/questions/new/funnel`)
   await waitFor(async () => await page.title() === 'New funnel · Questions · Millrace')
   await page.goto(`${stack.url}/console${home}/persons?search=ann%40example.com`)

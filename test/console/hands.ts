@@ -1,4 +1,4 @@
-/** Two ways through the console: with the mouse, and with the keyboard alone. A story is told by both. */
+/** Two ways through the console: with the mouse, and with the keyboard alone. Each story runs with both. */
 import type { Locator, Page } from 'playwright-core'
 
 export interface Hand {

@@ -1,4 +1,4 @@
-/** Those who watch live events, against the real stack: many, slow and vanished ones, and what they are told. */
+/** Watchers of live events, against the real stack: many, slow and vanished ones, and their counts. */
 import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
@@ -58,7 +58,7 @@ function received ({ batches }: Watcher): number {
   return batches.reduce((sum, { events }) => sum + events.length, 0)
 }
 
-/** Counts from zero of a watcher that just began to what it was told last. */
+/** Counts of a watcher, from zero to its latest. */
 function countsOf ({ batches }: Watcher): Pick<FeedBatch, 'matched' | 'shown'> {
   const { matched, shown } = batches.at(-1)!
   return { matched, shown }
@@ -71,7 +71,7 @@ async function sendLarge (requests: number): Promise<void> {
   for (let request = 0; request < requests; request++) await Promise.all([send(stack, LARGE), delay(100)])
 }
 
-t.test('twenty watchers are told exactly how many events came, and how many of them they see', async (t) => {
+t.test('twenty watchers get exact counts of the events that came and of those that they see', async (t) => {
   const watchers = await Promise.all(Array.from({ length: 20 }, async () => await watch(t)))
   const rare = await watch(t, '?event=rare')
 

@@ -45,7 +45,7 @@ async function plantDeadLetters (stack: Stack): Promise<void> {
 }
 
 t.test(`${inWords(LETTERS)} dead letters in the console`, async (t) => {
-  // That of the stack flushes each message to the disk, which takes a minute for so many.
+  // The one of the stack flushes each message to the disk, which takes a minute for this many.
   const { url } = await startTestNats(t)
   const { stack, open } = await openConsole(t, { NATS_URL: url })
   const planting = performance.now()

@@ -23,7 +23,7 @@ t.test('the list of flags', async (t) => {
     await page.close()
   })
 
-  await t.test('500 flags are tested as somebody, and only what is opened is drawn', async (t) => {
+  await t.test('500 flags are tested as one user, and only opened ones are drawn', async (t) => {
     const { page, problems } = await open(`${home}/flags/test`)
     await page.getByRole('textbox', { name: 'Distinct id' }).fill('ann')
     await page.getByRole('button', { name: 'Test', exact: true }).click()

@@ -122,7 +122,7 @@ t.test('why an event is missing', async (t) => {
     await says(crawled, /is_bot +1: a crawler/)
   })
 
-  await t.test('what is typed while the page is still being drawn stays', async (t) => {
+  await t.test('text typed while the page is still being drawn stays', async (t) => {
     for (const [path, name] of [['find', 'Uuid or distinct id'], ['live', 'Event'], ['flags', 'Search flags']] as const) {
       const page = await screens.context.newPage()
       // As soon as the field is in the document, before anything runs that waits until it was painted.

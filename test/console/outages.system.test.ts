@@ -1,6 +1,6 @@
 /**
- * Every screen of the console while ClickHouse, Postgres or NATS is away: it says what is away instead of waiting for
- * ever, and goes on when that is back. The services are real processes that are stopped.
+ * Every screen of the console while ClickHouse, Postgres or NATS is unavailable: it names the store instead of waiting
+ * forever, and recovers when that is back. The services are real processes that are stopped.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import path from 'node:path'
@@ -80,14 +80,14 @@ t.test('screens of the console while a store is away', async (t) => {
   for (const [name, store] of stores) {
     await t.test(`${name} is away`, async (t) => {
       await store.stop()
-      // All at once: each waits as long as the API has patience with what is away.
+      // All at once: each waits until the API gives up on the unavailable store.
       await Promise.all([...pages].map(async ([path, { page }]) => { await goTo(page, path) }))
       const settled = await Promise.all([...pages].map(async ([path, watched]) => ({ path, ...await settle(watched) })))
       for (const { path, text, isFailed } of settled) {
         const screen = path.replace('/projects/1/', '').replace(/^\//, '').replace(/(?<=\/)[\w-]+$/, 'id')
         const { naming, untouched } = SCREENS[name]
         if (untouched.test(screen)) t.notOk(isFailed, `${path} does not need it: ${text}`)
-        else if (isFailed || naming.test(screen)) t.match(text, new RegExp(name, 'i'), `${path} says what is away: ${text}`)
+        else if (isFailed || naming.test(screen)) t.match(text, new RegExp(name, 'i'), `${path} names the unavailable store: ${text}`)
         t.notMatch(text, /A server error|console failed|undefined|NaN/, path)
       }
       const fresh = await open('/health')

@@ -92,7 +92,7 @@ t.test('flags are computed as /flags answers them now', async (t) => {
   await context.close()
 })
 
-t.test('what others sent is text, and what is not there is told', async (t) => {
+t.test('sent values are shown as text, and missing objects are reported', async (t) => {
   const { context, page } = await open(`${home}/persons`)
   await page.getByRole('link', { name: HOSTILE, exact: true }).click()
   await page.getByRole('row', { name: /^<img.*\\u\{202e\}gnp\.exe/ }).waitFor()

@@ -46,7 +46,7 @@ t.test('a funnel by country is put together with the keyboard, says who dropped 
   await page.locator('.hint', { hasText: '6 in 30 days' }).waitFor()
   await page.getByLabel('Step 2', { exact: true }).focus()
   await page.keyboard.type('ordr')
-  t.equal(await page.getByText('No event has this name.').count(), 0, 'what is being typed is no mistake')
+  t.equal(await page.getByText('No event has this name.').count(), 0, 'partial input is not an error')
   await page.keyboard.press('Tab')
   await page.getByText('No event has this name.').waitFor()
   await page.keyboard.press('Shift+Tab')
@@ -155,7 +155,7 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   await page.close()
 })
 
-t.test('a retention is a table whose shades are its picture; a mistake names what is wrong', async (t) => {
+t.test('a retention is a table whose shades are its picture; an error names its cause', async (t) => {
   const { page, problems } = await open(`${home}/questions/new/retention`)
   await page.getByLabel('First did', { exact: true }).fill('search')
   await page.keyboard.press('Enter')
@@ -180,7 +180,7 @@ t.test('a retention is a table whose shades are its picture; a mistake names wha
   await waitFor(async () => (await rows(page, 'Retention')).length === 9)
   t.equal(await page.getByRole('spinbutton', { name: 'number' }).inputValue(), '8')
   await page.getByRole('spinbutton', { name: 'number' }).fill('1')
-  t.ok(await page.getByRole('spinbutton', { name: 'number' }).isVisible(), 'what is typed does not become a name on the way')
+  t.ok(await page.getByRole('spinbutton', { name: 'number' }).isVisible(), 'partial input does not become a name')
   await page.getByLabel('Came back for', { exact: true }).focus()
   await page.keyboard.type('order')
   t.notOk(await page.getByRole('checkbox', { name: 'any event' }).last().isChecked(), 'who types a name means that event')

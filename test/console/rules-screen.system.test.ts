@@ -104,7 +104,7 @@ t.test('rules in the console', async (t) => {
     await page.close()
   })
 
-  await t.test('a draft is told apart from what is enforced', async (t) => {
+  await t.test('a draft is distinguished from the enforced version', async (t) => {
     const { page, problems } = await open(`${home}/rules`)
     await page.getByRole('link', { name: 'no test orders' }).click()
     const editor = page.getByLabel('Condition and actions')
@@ -135,7 +135,7 @@ t.test('rules in the console', async (t) => {
     await page.close()
   })
 
-  await t.test('rules change their order by the keyboard, and the order is told', async (t) => {
+  await t.test('rules change their order by the keyboard, and the order is announced', async (t) => {
     for (const name of ['second', 'third']) {
       const answer = await fetch(`${stack.url}/api${home}/rules/`, {
         method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },

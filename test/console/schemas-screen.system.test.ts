@@ -83,7 +83,7 @@ t.test('event schemas in the console', async (t) => {
     await page.close()
   })
 
-  await t.test('a second version is told apart from the active one, and a schema is disabled and deleted', async (t) => {
+  await t.test('a second version is distinguished from the active one, and a schema is disabled and deleted', async (t) => {
     const { page, problems } = await open(`${home}/schemas`)
     const row = page.getByRole('row', { name: new RegExp(`^${NAME}`) })
     t.match(await row.innerText(), /version 1, quarantine/)
@@ -200,7 +200,7 @@ t.test('event schemas in the console', async (t) => {
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('button', { name: 'Store the rule' }).click()
     await page.getByRole('heading', { name: 'kept', level: 1 }).waitFor()
-    t.equal(await dialog.count(), 0, 'what is stored may be left')
+    t.equal(await dialog.count(), 0, 'a stored draft may be left')
     await page.goto(`${stack.url}/console${home}/flags/new`)
     await page.getByLabel('Key in SDKs').fill('kept')
     await page.getByRole('link', { name: 'Flags', exact: true }).first().click()
@@ -309,7 +309,7 @@ t.test('event schemas in the console', async (t) => {
     await context.close()
   })
 
-  await t.test('what cannot be asked is told, and what is known stays', async (t) => {
+  await t.test('failed requests are reported, and known values stay', async (t) => {
     const { page } = await open(`${home}/schemas`)
     await page.getByRole('link', { name: NAME, exact: true }).click()
     await page.getByRole('button', { name: 'Check the draft' }).waitFor()

@@ -120,7 +120,7 @@ t.test('numbers keep their digits, text stays text, long values open, and pages 
   await context.close()
 })
 
-t.test('an error is told with its place and what to do, and marked in the editor', async (t) => {
+t.test('an error is shown with its position and advice, and marked in the editor', async (t) => {
   const { context, page } = await open(`${home}/sql`)
   await run(page, 'SELECT event\nFROM events\nGROUP event')
   const alert = page.getByRole('alert')

@@ -26,7 +26,7 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
   const schema = await call('event_schemas/', { event: 'paid', schema: { required: ['plan'] } })
   const rule = await call('rules/', { name: 'none', actions: [{ type: 'drop' }] })
 
-  await t.test('without ClickHouse what Postgres knows is shown, and what cannot be counted is told', async (t) => {
+  await t.test('without ClickHouse data of Postgres is shown, and missing counts are reported', async (t) => {
     for (const [path, shown, ask] of [
       [`/projects/1/schemas/${schema.id}`, 'paid', 'Check the draft'], [`/projects/1/rules/${rule.id}`, 'none', 'Check the draft'],
       ['/projects/1/rules', 'Rules', null], ['/projects/1/schemas', 'Schemas', null], ['/projects/1/usage', 'Usage and quota', null]

@@ -93,7 +93,7 @@ t.test('from the first page to the cause', async (t) => {
     await page.close()
   })
 
-  await t.test('who finds earlier events is told that requests were refused, which may have had the one that is missed', async (t) => {
+  await t.test('beside earlier events, refused requests are shown, which may have contained the missing one', async (t) => {
     await send(stack, [{ event: 'paid before', distinct_id: 'olga' }])
     const { page } = await open('/projects/1/find')
     await askUntil(async () => {

@@ -5,7 +5,7 @@ import t from 'tap'
 import ts from 'typescript'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
-/** Stands for what is known when the console runs. */
+/** Placeholder for values known at run time. */
 const ANY = '{}'
 const SENDERS = new Set(['request', 'openStream', 'fetchFile', 'useAnswer', 'useList'])
 
@@ -32,11 +32,11 @@ t.test('every path that the console asks for is in the OpenAPI document', async 
   t.same(refused, [])
 })
 
-t.test('a path that no operation has is told from others', async (t) => {
+t.test('a path without an operation is recognized', async (t) => {
   const is = (asked: string, of: string): boolean => isPathOf(asked, { method: 'GET', path: of })
 
   t.ok(is('/api/projects/{}/questions/answer', '/api/projects/{project_id}/questions/answer'))
-  t.ok(is('/api/projects/{}/{}/answer/?a=1', '/api/projects/{project_id}/questions/answer'), 'what is known later is anything')
+  t.ok(is('/api/projects/{}/{}/answer/?a=1', '/api/projects/{project_id}/questions/answer'), 'run-time values match anything')
   t.ok(is('{}/answer', '/api/projects/{project_id}/questions/answer'), 'a beginning that is known later, too')
   t.notOk(is('/api/projects/{}/questions/gone', '/api/projects/{project_id}/questions/answer'))
   t.notOk(is('/api/projects/{}/gone', '/api/projects/{project_id}/{id}'), 'a word is no id')

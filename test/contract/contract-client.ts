@@ -151,7 +151,7 @@ function createOpenApiChecker (document: OpenApiDocument): OpenApiChecker {
       const documented = document.paths[template]?.[method.toLowerCase()]?.responses[String(status)]
       const types = Object.keys(documented?.content ?? {})
       tried.add(`${method} ${template}`)
-      return types.some((type) => contentType.startsWith(type)) ? undefined : `${status} ${contentType} is none of ${types.join(', ')}`
+      return types.some((type) => contentType.startsWith(type)) ? undefined : `${status} ${contentType} is not one of ${types.join(', ')}`
     },
     untried () {
       const operations = Object.entries(document.paths).flatMap(([template, methods]) =>

@@ -63,7 +63,7 @@ export async function walkManagement (t: Test, { stack, client }: ContractSystem
     }
   })
 
-  await t.test('7 What is too long for a request is told in the same shape', async (t) => {
+  await t.test('7 Requests that are too long get an error in the same shape', async (t) => {
     const names = (count: number): string => encodeURIComponent(JSON.stringify(Array.from({ length: count }, (_, n) => `event ${n}`)))
 
     t.match(await client.call(t, 'GET', `~/property_definitions?event_names=${names(2000)}`), { status: 200 })

@@ -15,7 +15,7 @@ import { sendBatches } from './definition-system.ts'
  * `MILLRACE_TEST_EVENTS=200000 npx node test/definitions/definitions.system.test.ts`.
  */
 const EVENTS = Number(process.env.MILLRACE_TEST_EVENTS ?? 60_000)
-/** So many events are sent first: most properties that heal still have their wrong type then. */
+/** Number of events sent first: most properties that heal still have their wrong type then. */
 const FIRST = 3000
 const SEARCHES = ['count', 'OF share', '1', '%', '_', '.*', "it's", 'größe', '$f', '🎉', 'zzz', "'; DROP TABLE x; --", '\\']
 

@@ -8,7 +8,7 @@ const WRITTEN = { volume_30_day: 1000, last_seen_at: '2021-01-01T00:00:00.000Z',
 
 const shared = await createDefinitionSystem(t)
 
-t.test('what is written of an event stays until its next event, which computes it again', async (t) => {
+t.test('written values of an event stay until its next event, which recomputes them', async (t) => {
   const { arrive, rollUp, sweep, event, patchEvent } = await shared.inNewProject()
   await arrive({})
   await rollUp()

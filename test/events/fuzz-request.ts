@@ -17,7 +17,7 @@ export interface FuzzKeys {
   project: string
   team: string
   personal: string
-  /** Key of the project that only damaged bodies name: what is stored of them is not predicted. */
+  /** Key of the project that only damaged bodies name: their stored form is not predicted. */
   damaged: string
 }
 

@@ -10,7 +10,7 @@ const apiPort = (api.app.server.address() as AddressInfo).port
 
 const fields = { api_key: api.projectKey, event: 'e', distinct_id: 'd' }
 const small = JSON.stringify(fields)
-/** Beyond what is taken on the event loop. */
+/** Above the limit for the event loop. */
 const large = JSON.stringify({ ...fields, event: undefined, batch: Array.from({ length: 1000 }, () => ({ ...fields, text: 'x'.repeat(1000) })) })
 
 const requests: [string, number, string, string, RegExp][] = [
@@ -40,7 +40,7 @@ t.test('it is taken once', async (t) => {
   t.equal(await ingest.metric('millrace_ingest_events_accepted_total'), 2 * (1 + 1000 + 1))
 })
 
-t.test('a client that closes its side before its request is complete is told so, and nothing is taken', async (t) => {
+t.test('a client that closes its side before its request is complete gets an error, and nothing is stored', async (t) => {
   const before = await ingest.metric('millrace_ingest_events_accepted_total')
 
   const answer = await sendAndClose(ingest.ingest.port, `POST /capture/ HTTP/1.1\r\nhost: x\r\ncontent-length: ${small.length + 1}\r\n\r\n${small}`)

@@ -50,7 +50,7 @@ const fraction = fc.double({ noNaN: true, noDefaultInfinity: true, min: 0.001, m
   .filter((number) => !Number.isInteger(number))
   .map((number): Identity => ({ stored: String(number), spellings: [String(number), number.toExponential(), `"${number}"`] }))
 
-/** What is stored of a string, in the plainest words. */
+/** Stored form of a string, by a plain implementation. */
 function storedText (sent: string, limit: number): string {
   return [...sent].slice(0, limit).map((character) =>
     character === '\0' || /^[\ud800-\udfff]$/.test(character) ? '\ufffd' : character).join('')
@@ -79,7 +79,7 @@ function makeNames (count: number, seed: number): Identity[] {
   return pick(text.filter(({ stored }) => stored.trim() !== '' && !stored.startsWith('$')), count, seed)
 }
 
-/** Different ones by what is stored of them. */
+/** Distinct ones by their stored form. */
 function pick (identities: fc.Arbitrary<Identity>, count: number, seed: number): Identity[] {
   const byStored = new Map<string, Identity>()
   for (const identity of fc.sample(identities, { numRuns: count * 3, seed })) byStored.set(identity.stored, identity)
@@ -99,7 +99,7 @@ t.comment(`${COUNT} identities, seed ${SEED}`)
 const ids = makeDistinctIds(COUNT, SEED)
 const keys = makeGroupKeys(ids.length, SEED + 1)
 const names = makeNames(Math.ceil(COUNT / 2), SEED + 2)
-/** Group types whose spelling differs from what is stored. */
+/** Group types whose spelling differs from their stored form. */
 const TYPES: Identity[] = [
   { spellings: ['"company"'], stored: 'company' },
   { spellings: ['"t\\u0000\\u0001😀"', '"t\\u0000\\u0001\\ud83d\\ude00"'], stored: 't\ufffd\ufffd😀' },

@@ -87,7 +87,7 @@ async function storeFuzzContract (sql: Sql): Promise<void> {
 const USUAL_REQUESTS = process.env.MILLRACE_TEST_LONG === undefined ? 3000 : 8000
 const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? USUAL_REQUESTS)
 const SEED = Number(process.env.MILLRACE_TEST_FUZZ_SEED ?? 20_261_121)
-/** Each answer waits for a message to be stored; so many wait together. */
+/** Number of concurrent requests: each answer waits for a message to be stored. */
 const CONNECTIONS = 64
 
 const KEYS: FuzzKeys = { project: PROJECT_KEY, team: TEAM_KEY, personal: 'phx_fuzz', damaged: 'phc_damaged' }

@@ -228,7 +228,7 @@ t.test('requests that nobody could read, and those to a path that nobody serves,
     { reason: 'body_too_large', effect: 'refused', count: 1, values: ['The request body is larger than 100000 bytes.'] },
     { reason: 'body_unreadable', effect: 'refused', count: 1, values: ['invalid_json: The body is not valid JSON.'] },
     { reason: 'unknown_path', effect: 'refused', count: 4, values: ['/api/batch/', '/captur', '/phx_secr… (20 characters)/e/'] }
-  ], 'a typo of a client of management is none of them, and no key is kept')
+  ], 'a typo of a management client is not among them, and no key is kept')
 })
 
 t.test('a flood of requests that are refused as a whole is counted, and costs a row a minute for each reason', async (t) => {
@@ -283,7 +283,7 @@ t.test('counts are exact when messages come twice, and in another order', async 
   await store()
 
   t.match(await read(), [{ reason: 'missing_event_name', count: 3 }])
-  t.equal((await manager.streams.info(WARNINGS_STREAM)).state.messages, 0, 'what is stored leaves the stream')
+  t.equal((await manager.streams.info(WARNINGS_STREAM)).state.messages, 0, 'stored warnings leave the stream')
 })
 
 t.test('what a process had taken when it died is stored within half a minute', async (t) => {

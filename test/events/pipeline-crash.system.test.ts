@@ -45,7 +45,7 @@ const PUBLISH_EVERY_MS = 20
 /** Five batches. More would only be work for the machine, as long as processes start. */
 const MAX_WAITING_MESSAGES = 50
 
-/** Publishes events in three months until told to stop, so that some always wait; answers how many. */
+/** Publishes events in three months until stopped, so that some always wait; returns their number. */
 function publishSteadily ({ connection }: TestStores): { stop: () => Promise<number> } {
   const stopped = new AbortController()
   const sent = (async () => {
@@ -109,7 +109,7 @@ t.test('lets another process take over from a paused one, and inserts nothing tw
   t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
 })
 
-t.test('hands its partitions over at once when it is told to stop, and loses nothing', async (t) => {
+t.test('hands its partitions over at once when it is stopped, and loses nothing', async (t) => {
   const stores = await startStores(t)
   const load = publishSteadily(stores)
   const first = await stores.startPipeline()

@@ -84,7 +84,7 @@ async function storedOf ({ id }: Project): Promise<number> {
   return row!.n
 }
 
-/** Waits until so many are stored and no more come. */
+/** Waits until exactly this many are stored. */
 async function waitUntilStored (project: Project, events: number): Promise<void> {
   await waitFor(async () => await storedOf(project) >= events, { everyMs: 100 })
     .catch(async (cause: unknown) => { throw new Error(`${await storedOf(project)} of ${events} are stored`, { cause }) })

@@ -14,7 +14,7 @@ import { waitFor } from '../support/wait-for.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 
-/** Somebody whom a share of one half leaves out. */
+/** A distinct id outside a sample of one half. */
 const LEFT_OUT = Array.from({ length: 100 }, (_, index) => `person ${index}`).find((id) => shareOf(id) >= 0.5)!
 
 t.test('the receipt of an event that a rule or a schema kept out says so, with the rule or the reason', async (t) => {

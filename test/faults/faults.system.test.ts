@@ -35,7 +35,7 @@ t.test('kills, breaks and fills a running system under load, and finds every eve
   t.comment(renderReport(report))
   t.same(report.rows.map(({ name, injected }) => [name, injected]).sort(), NAMES.map((name) => [name, 1]).sort())
   t.same(report.problems, [], 'views, definitions and persons agree with events, and each fault took place')
-  t.same([report.watermark.passed.size, report.watermark.wentBack], [0, 0], 'what is complete does not change')
+  t.same([report.watermark.passed.size, report.watermark.wentBack], [0, 0], 'complete periods do not change')
   t.ok(report.watermark.moves > 20, `the watermark moved ${report.watermark.moves} times`)
   for (const audit of report.audits) {
     t.equal(audit.lost.size, 0, 'nothing acknowledged is lost')

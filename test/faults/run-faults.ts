@@ -30,7 +30,7 @@ export interface RunFaultsOptions {
   random: Random
   disk: SmallDisk | null
   signal: AbortSignal
-  /** Told what happens, for people. */
+  /** Called with human-readable progress. */
   onProgress: (line: string) => void
   /** Spoils what is stored before it is compared: anyone who doubts the comparison can see it fail. */
   tamper?: (system: FaultSystem, ledger: LoadLedger) => Promise<void>
@@ -240,7 +240,7 @@ function countOf (counts: ReadonlyMap<LoadPhase | null, number>, phases: readonl
   return phases.reduce((total, phase) => total + (counts.get(phase) ?? 0), 0)
 }
 
-/** Replays what ClickHouse refused for a cause that is repaired by now. */
+/** Replays events that ClickHouse refused for a cause that has been fixed. */
 async function replayRefused (system: FaultSystem, { signal }: { signal: AbortSignal }): Promise<number> {
   const { replayed } = await replayDeadLetters(system.connection, { stage: 'writer', reason: 'refused' })
   if (replayed > 0) await waitUntilDrained(system, { timeoutMs: DRAIN_TIMEOUT_MS, signal })

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait-for.ts'
 import { SDK_DISTINCT_ID } from './kinds/outage-faults.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from './system/fault-system.ts'
 
-/** What is needed of a system to change its schemas and to see which one its processes have. */
+/** The part of a system needed to change its schemas and to see which one its processes have. */
 export type SchemaSystem = Pick<FaultSystem, 'api' | 'ingest' | 'sql' | 'select'>
 
 /** What came of the changes. */
@@ -46,7 +46,7 @@ const FOLLOW_TIMEOUT_MS = 40_000
 /** Share of the changes that go back to the version before. */
 const BACK_SHARE = 0.25
 
-/** What is needed of an answer of the API. */
+/** The part of an API answer used here. */
 interface Answer {
   id: number
   version: number

@@ -24,7 +24,7 @@ export const FORMATS: Readonly<Record<HistorySource, readonly HistoryFormat[]>> 
 }
 export type HistoryFormat = 'jsonl.gz' | 'jsonl.br' | 'json.gz' | 'ndjson.zst' | 'csv.gz' | 'csv.zst' | 'parquet' | 'zip'
 
-/** What the command has to be told to read the export of a source. */
+/** Options that the command needs to read the export of a source. */
 export const IMPORT_ARGUMENTS: Readonly<Record<HistorySource, readonly string[]>> = {
   posthog: [], mixpanel: [], amplitude: [], files: ['--map', 'event=what', '--map', 'distinct_id=who']
 }

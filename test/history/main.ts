@@ -135,7 +135,7 @@ function compare ({ proof, rejected, broken, duplicates }: ImportResult, hostile
   if (broken.length > 0 || duplicates === 0) problems.push(`broken ${JSON.stringify(broken)}, duplicates ${duplicates}`)
 }
 
-/** Persons have what the latest of their events says, whoever was merged with whom. */
+/** Persons have the values of their latest event, whatever was merged. */
 async function comparePersons ({ sql }: Pick<Stack, 'sql'>, givesUpAt = performance.now() + 60_000): Promise<void> {
   const persons = await sql<{ ids: string[], index: number }[]>`
     SELECT array_agg(distinct_id) AS ids, (p.properties->'index')::int AS index

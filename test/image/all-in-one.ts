@@ -109,7 +109,7 @@ async function checkOtherUser (lab: Lab): Promise<void> {
   report('an event from inside is there once', found.trim() === '1', found)
   await checkStop(lab, container)
   const others = await engine.try('run', '--rm', ...volume, image)
-  report('another user on its volume is told whose it is', others.code === 1 && others.text.includes(`which belongs to the user ${OTHER_USER}`), others.text)
+  report('another user on its volume gets the owner in the error', others.code === 1 && others.text.includes(`which belongs to the user ${OTHER_USER}`), others.text)
 }
 
 async function checkEvents (

@@ -124,7 +124,7 @@ async function waitUntilHealthy ({ engine }: ComposeLab, compose: Compose): Prom
   }
 }
 
-/** Podman has systemd ask for health; where there is none, nobody would. */
+/** Podman uses systemd for health checks; without systemd nothing runs them. */
 async function whileHealthIsAsked (
   { engine }: ComposeLab, compose: Compose, run: () => Promise<unknown>
 ): Promise<void> {

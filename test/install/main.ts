@@ -83,7 +83,7 @@ interface Shell {
 }
 
 /**
- * Commands of a new user, with the Node and npm of the machine and caches of its own. What `sudo` is told, after the
+ * Commands of a new user, with the Node and npm of the machine and caches of its own. Input of `sudo`, after the
  * shell of the user has read it, is run by this process.
  */
 async function createShell (ports: Record<string, string>): Promise<Shell> {

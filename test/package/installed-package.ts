@@ -15,7 +15,7 @@ const READY_TIMEOUT_MS = 90_000
 const VISIBLE_TIMEOUT_MS = 60_000
 const run = promisify(execFile)
 
-/** A user of the package: where it runs, and as whom. */
+/** A user of the package: its folder and user id. */
 export interface PackageUser {
   /** Empty but for the package; data goes to `.millrace` in it. */
   folder: string

@@ -105,7 +105,7 @@ interface Judged {
 const MAX_SHOWN = 5
 
 /**
- * Reads back the stored events of a schema, and compares what is said of each with what enforcement said.
+ * Reads back the stored events of a schema, and compares the prediction for each with the enforced result.
  *
  * @returns some lines about those that differ; none when each is right for itself.
  */

@@ -99,7 +99,7 @@ async function visit (opened: SdkPage, user: string): Promise<void> {
   await page.goto(new URL('/checkout', opened.url).href)
   await untilLoaded(opened)
   await call(opened, 'capture', 'order paid')
-  // What is queued when a page is left goes by `sendBeacon`.
+  // Events queued when a page is left go by `sendBeacon`.
   await page.goto('about:blank')
 }
 
@@ -183,7 +183,7 @@ t.test('scripts are loaded under the addresses that older versions of the SDK us
   t.same(opened.problems, [])
 })
 
-t.test('visitors without cookies are told apart, and nothing of them is kept in the browser', async (t) => {
+t.test('visitors without cookies are distinguished, and nothing of them is kept in the browser', async (t) => {
   const visits = await Promise.all(['Firefox on a telephone', 'Safari on a desk'].map(async (userAgent) => {
     const opened = await open(t, { head: await readSnippet({ cookieless_mode: 'always' }), userAgent })
     await call(opened, 'capture', 'looked around', { userAgent })

@@ -55,7 +55,7 @@ export const MATRIX: readonly MatrixRow[] = [
     use: '`cookieless_mode`',
     shown: 'visitors are distinguished, the browser keeps nothing',
     file: BROWSER,
-    titles: ['visitors without cookies are told apart, and nothing of them is kept in the browser']
+    titles: ['visitors without cookies are distinguished, and nothing of them is kept in the browser']
   },
   {
     client: 'posthog-js',

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait-for.ts'
 const PERSONS = 3000
 const PEOPLE_OF_BUGGY = 1200
 const CONCURRENCY = 64
-/** Planted: of a hundred people who see the variant, so many pay. */
+/** Planted: payers per hundred people who see the variant. */
 const RATES: Record<string, number> = { control: 10, test: 20 }
 
 const stack = await startStackOnSharedStores(t)
@@ -115,7 +115,7 @@ t.test('what was planted among 3,000 people is what the results say', async (t) 
   t.match(analysis.variants.map(({ sum }: any) => sum), [paid['control']! * 10, paid['test']! * 10])
 })
 
-t.test('a bug that loses every third exposure of one variant, 60 to 40, is told by the sample ratio', async (t) => {
+t.test('a bug that loses every third exposure of one variant, 60 to 40, shows in the sample ratio', async (t) => {
   const id = await launch('buggy')
   let exposed = 0
   let ofTest = 0

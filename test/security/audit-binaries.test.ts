@@ -18,7 +18,7 @@ const PAGE = `
 | Node | 26.12.1 | 2026-10-21 | CVE-3 | open |
 `
 
-t.test('names what the installed version has, and fails on what is open', async (t) => {
+t.test('names the advisories of the installed version, and fails on open ones', async (t) => {
   const { known, problems } = auditBinaries(PAGE, { Postgres: '18.4' })
 
   t.match(known, [/Postgres 18\.4, fixed in 18\.6 \(2026-08-13\): CVE-1; not reached/, /CVE-2/])

@@ -25,7 +25,7 @@ function openSocket (t: TestContext, { ingest }: TestIngest): RawClient {
 }
 
 t.test('bombs of every encoding are refused for what they would become, in little memory', async (t) => {
-  // A fifth of the default: what is held at a time shrinks with the limit.
+  // A fifth of the default: the memory held shrinks with the limit.
   const ingest = await startTestIngest(t, { MILLRACE_MAX_DECOMPRESSED_BYTES: String(20 * MEGABYTE) })
   const zeros = Buffer.alloc(100 * MEGABYTE, 0x20)
   const fast = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } }

@@ -101,7 +101,7 @@ const LARGEST: Record<string, object> = {
   }
 }
 
-/** The shortest of some tries: what is compiled or collected for the first time is no matter of the schema. */
+/** The shortest of several tries: first-time compilation and garbage collection are unrelated to the schema. */
 async function blockedMs (work: () => Promise<unknown>): Promise<number> {
   let shortest = Infinity
   for (let tries = 0; tries < 5 && shortest >= MAX_BLOCKED_MS; tries++) {

@@ -120,7 +120,7 @@ t.test('every tier does its work with the rights of its own login', async (t) =>
 async function isRefused (connection: NatsConnection, subject: string): Promise<boolean> {
   let isDenied = false
   connection.subscribe(subject, { callback: (error) => { isDenied ||= error !== null } })
-  // A subscription that is let in stays silent: a refusal comes before the answer to what is asked after it.
+  // A subscription that is let in stays silent: a refusal comes before the answer to the next request.
   await connection.flush()
   return isDenied
 }

@@ -5,7 +5,7 @@ import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { startStack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-t.test('no secret shows in logs, process lists, metrics or health, and what is stored of a key is its hash', async (t) => {
+t.test('no secret shows in logs, process lists, metrics or health, and only the hash of a key is stored', async (t) => {
   const stack = await startStack({ env: { MILLRACE_LOG_LEVEL: 'debug' } })
   t.teardown(async () => { await stack.stop() })
   const credentials = JSON.parse(await readFile(path.join(stack.dataDir, 'credentials.json'), 'utf8')) as Record<string, string>

@@ -8,7 +8,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** What a tier is told, beside its port: its own login to each store. */
+/** Environment of a tier besides its port: its own login to each store. */
 export type TierEnv = Record<'NATS_URL' | 'DATABASE_URL' | 'CLICKHOUSE_URL', string> & Record<string, string>
 
 export interface SecuredTiers {

@@ -41,7 +41,7 @@ async function useStream (connection: NatsConnection): Promise<unknown[]> {
     const { seq, duplicate } = await client.publish(SUBJECT, id.repeat(id === 'd' ? 5000 : 5), { msgID: id })
     seen.push(`published ${id}: ${seq} ${duplicate}`)
   }
-  /** Reads until so many messages came, and acknowledges the first of them. */
+  /** Reads a number of messages, and acknowledges the first of them. */
   async function read (count: number): Promise<void> {
     await recreateConsumer(manager, CONSUMER)
     const acknowledge: string[] = []

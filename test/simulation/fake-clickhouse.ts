@@ -32,7 +32,7 @@ interface Shard {
 
 const INSERT_TIMEOUT_MS = 120_000 / SHORTER
 
-/** So many rows of the watermark are kept; a real table keeps more, and real processes write more. */
+/** Maximum rows of the watermark; a real table keeps more, and real processes write more. */
 const WATERMARK_ROWS = 3
 const HOUR_MS = 3_600_000
 
@@ -47,14 +47,14 @@ export class FakeClickHouse {
   readonly #copies = new Map<string, number>()
   /** Totals of the books, by source and key: the highest wins. */
   readonly ledger = new Map<string, Record<string, unknown>>()
-  /** What is remembered of events that came again. */
+  /** Traces of repeated events. */
   readonly traces = new Set<string>()
   /** Copies of persons and groups, by table and key: the highest version counts. */
   readonly copies = new Map<string, CopyRow>()
   readonly violations: string[] = []
   /** Inserts that nobody waits for, and that may still store their rows. */
   unanswered = 0
-  /** Told of each row of the watermark. */
+  /** Called with each row of the watermark. */
   onWatermark: (through: number) => void = () => {}
   #watermarks: number[] = []
   readonly #world: World

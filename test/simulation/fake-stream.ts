@@ -68,14 +68,14 @@ export interface StreamOptions {
 
 const DUPLICATE_WINDOW_MS = 120_000 / SHORTER
 
-/** A leader that dies may not have told the others of acknowledgements that are younger than this, in milliseconds. */
+/** A dying leader may not have replicated acknowledgements younger than this, ms. */
 const UNREPLICATED_MS = 1000
 
 export class FakeStream {
   readonly options: StreamOptions
   readonly messages = new Map<number, StoredMessage>()
   readonly consumers = new Map<string, Consumer>()
-  /** Told of each message that is stored. */
+  /** Called with each stored message. */
   readonly listeners = new Set<(message: StoredMessage) => void>()
   lastSequence = 0
   /** Nobody answers for it before that. */

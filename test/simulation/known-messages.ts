@@ -20,7 +20,7 @@ const COUNT = 160
 /** The number of a message, modulo this, says its partition. */
 const PARTITIONS = 4
 
-/** Of those, so many were made by clients long before the world began. */
+/** Number of those that clients made long before the world began. */
 const OLD_AFTER = 140
 
 /**

@@ -3,7 +3,7 @@
  *
  *     node test/simulation/main.ts [--seeds N] [--from S] [--once] [--trace]
  *
- * Each seed runs twice, unless told otherwise, and must do the same twice. Exits with 1 at the first seed in which
+ * Each seed runs twice by default, and must behave the same both times. Exits with 1 at the first seed in which
  * something is wrong.
  */
 import './virtual-time.ts'

@@ -8,7 +8,7 @@ export interface Scenario {
   /** After this nothing goes wrong any more, in milliseconds. */
   healedAfterMs: number
   messages: number
-  /** Clients send of so many different messages: the fewer, the more often one comes again. */
+  /** Number of different messages that clients send: the fewer, the more repetitions. */
   differentMessages: number
   /** Moments around which messages are sent, in milliseconds; none: all the time. */
   bursts: readonly number[]
@@ -22,7 +22,7 @@ export interface Scenario {
   shards: number
   /** An insert whose answer is lost stores its rows within so long, in milliseconds. */
   longestInsertMs: number
-  /** ClickHouse remembers the tokens of so many inserts. */
+  /** Number of insert tokens that ClickHouse remembers. */
   tokenWindow: number
   /** The table lacks a column between these two moments, as while it is migrated; the same moment twice: never. */
   migration: [from: number, to: number]
@@ -87,7 +87,7 @@ interface Spell {
 export type MessageFate = 'handled' | 'lost' | 'answer lost' | 'late'
 
 /**
- * What becomes of an insert: so many shards store it, and it is answered, with an error if there is a code. A silent
+ * Fate of an insert: the number of shards that store it, and the answer, an error if there is a code. A silent
  * one is never answered, and stored after so long.
  */
 export interface InsertFate {

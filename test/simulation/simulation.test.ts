@@ -11,7 +11,7 @@ import { takeContractSteps } from './contract-steps.ts'
 /** Its clock and timers are not those of a test, so it is a process of its own. */
 const MAIN = path.join(import.meta.dirname, 'main') + '.ts'
 
-/** So many seeds in each of two processes. */
+/** Number of seeds in each of two processes. */
 const SEEDS = 50
 
 t.test('every event is stored once, and nothing waits for ever, whatever goes wrong', async (t) => {

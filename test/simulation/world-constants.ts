@@ -7,7 +7,7 @@ export const WORLD_BEGAN_AT = Date.UTC(2026, 5, 1, 12)
 export const REFUSED_EVENT = 'refused by ClickHouse'
 
 /**
- * The longest waits of the servers are so many times shorter than in a real installation, or most of each world would
+ * Factor by which the longest waits of the servers are shorter than in a real installation, or most of each world would
  * be waiting: for acknowledgements, for the answer to an insert, and of message ids for their window.
  */
 export const SHORTER = 6

@@ -4,7 +4,7 @@ import { pickFreePort } from '../../embedded/supervisor/ports.ts'
 /** A port of 127.0.0.1 on which nobody listens. */
 export const freePort = pickFreePort
 
-/** So many ports, each another. */
+/** A number of distinct ports. */
 export async function freePorts (count: number): Promise<number[]> {
   const ports: number[] = []
   while (ports.length < count) ports.push(await pickFreePort())

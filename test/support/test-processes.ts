@@ -22,7 +22,7 @@ export interface TestNats {
   /** Starts it again, on the same port and the same files. */
   restart (): Promise<void>
   /**
-   * Reloads it with this password for the user `tester`, without whom nobody gets in until `restart`; ends connections
+   * Reloads it with this password for the user `tester`, the only one who can log in until `restart`; ends connections
    * that have another login. The new one may take some milliseconds.
    */
   setPassword (password: string): Promise<void>

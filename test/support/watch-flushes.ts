@@ -51,7 +51,7 @@ function readFlushes (text: string): Flush[] {
   return flushes
 }
 
-/** Whether a file of that name was flushed from begin to end within a time, which a clock of milliseconds told. */
+/** Whether a file of that name was flushed completely within a period, by a millisecond clock. */
 export function isFlushedWithin (flushes: readonly Flush[], file: RegExp, time: { from: number, to: number }): boolean {
   return flushes.some((flush) => file.test(flush.file) && flush.from >= time.from && flush.to <= time.to + 1)
 }

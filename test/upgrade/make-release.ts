@@ -71,7 +71,7 @@ async function addColumn (file: string, { name, promotes }: NonNullable<ReleaseC
   const changed = (await readFile(file, 'utf8'))
     .replace(/ROW_LAYOUT = (\d+)/, (_, layout: string) => `ROW_LAYOUT = ${Number(layout) + 1}`)
     .replace('\n] as const satisfies readonly EventColumn', () => `,\n  ${column} as const satisfies readonly EventColumn`)
-  if (!changed.includes(column)) throw new Error('schema/wire/event-row.ts looks different by now')
+  if (!changed.includes(column)) throw new Error('schema/wire/event-row.ts has changed: update this script')
   await writeFile(file, changed)
 }
 

@@ -12,7 +12,7 @@ import { createEmptyDatabases } from './empty-databases.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 
-t.test('an upgrade applies what is missing, and nothing goes back', async (t) => {
+t.test('an upgrade applies missing migrations, and nothing goes back', async (t) => {
   const { sql, clickhouse, env } = await createEmptyDatabases(t)
   const nats = await startTestNats(t)
   // As if the last migration of each were of this version.
@@ -28,10 +28,10 @@ t.test('an upgrade applies what is missing, and nothing goes back', async (t) =>
 
   await t.test('the migration names files to apply by hand that changed, once', async (t) => {
     await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
-    const told: string[] = []
-    const onFilesByHand = (files: string[]): void => { told.push(...files) }
+    const changed: string[] = []
+    const onFilesByHand = (files: string[]): void => { changed.push(...files) }
     for (let run = 0; run < 2; run++) await migrateAll({ ...urls, onFilesByHand })
-    t.same(told, ['deploy/nats/permissions.conf'])
+    t.same(changed, ['deploy/nats/permissions.conf'])
   })
 
   await t.test('what a newer version left is refused: a migration of a run that was killed, a record without migrations', async (t) => {

@@ -71,10 +71,10 @@ for (const version of releases) {
 
 /** Everything is answered as the release answered it, and new events and flags work with its keys. */
 async function isAsItWas (t: Test, dataDir: string, expected: readonly Answer[]): Promise<void> {
-  const answers = await askStack(dataDir, expected.map(([whom, question]): Question => [whom, question]))
-  for (const [index, [whom, question, answer]] of expected.entries()) {
+  const answers = await askStack(dataDir, expected.map(([target, question]): Question => [target, question]))
+  for (const [index, [target, question, answer]] of expected.entries()) {
     // Later versions may say more.
-    if (whom === 'api') t.match(answers[index]?.[2], fieldsOf(answer), question)
+    if (target === 'api') t.match(answers[index]?.[2], fieldsOf(answer), question)
     else t.same(answers[index]?.[2], answer, question)
   }
   const { baseUrl } = await readAddresses(dataDir)

@@ -21,7 +21,7 @@ import { startStack, type Stack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { packFolder } from './packed-folder.ts'
 
-/** Whom to ask, and what. */
+/** A store or the API, and the question to it. */
 export type Question = ['clickhouse' | 'postgres' | 'api', string]
 
 export type Answer = [...Question, unknown]
@@ -74,8 +74,8 @@ export async function askStack (dataDir: string, questions: readonly Question[])
   try {
     const answers: Answer[] = []
     // As they are written in a file.
-    for (const [whom, question] of questions) {
-      answers.push([whom, question, JSON.parse(JSON.stringify(await ask[whom](question)))])
+    for (const [target, question] of questions) {
+      answers.push([target, question, JSON.parse(JSON.stringify(await ask[target](question)))])
     }
     return answers
   } finally {

@@ -71,7 +71,7 @@ t.test('an upgrade to the next release under load, process by process, loses not
 /** Sends small batches one after the other, and those that get no 200 again, as SDKs do. */
 function startLoad (): {
   sendTo: (url: string) => void
-  /** Resolves when so many more events are acknowledged. */
+  /** Resolves when a number of further events are acknowledged. */
   more: (events: number) => Promise<void>
   stop: () => Promise<Set<string>>
 } {

@@ -8,7 +8,7 @@ t.test('an error of the API names its field by the names of the text', async (t)
   t.same(toTextError({ message: 'no', attr: 'actions__0__rate' }), { message: 'no', field: 'actions › 0 › rate' })
 })
 
-t.test('what is no JSON is told', async (t) => {
+t.test('invalid JSON is reported', async (t) => {
   t.same(readJson('{"a": [1]}'), { value: { a: [1] } })
   t.match(readJson('{\n  "a": 1\n  "b": 2\n}').error, { message: /^This is not JSON: .*line 3/, field: '' })
 })
@@ -25,7 +25,7 @@ t.test('two values differ in places, whatever the order of their names', async (
   t.equal(listDifferences({}, Object.fromEntries(Array.from({ length: 50 }, (_, index) => [index, index]))).length, 20)
 })
 
-t.test('a difference has what was and what is, in lists of objects too', async (t) => {
+t.test('a difference has the old and new values, in lists of objects too', async (t) => {
   const condition = (rollout: number): object => ({ properties: [{ key: 'plan', value: ['pro'] }], rollout })
   t.same(listDifferences({ name: '', groups: [condition(20)] }, { name: 'New', groups: [{ ...condition(35), variant: null }, {}] }), [
     { place: 'name', before: '""', after: '"New"' },

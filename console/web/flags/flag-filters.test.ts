@@ -17,7 +17,7 @@ t.test('conditions read as sentences', async (t) => {
   t.equal(describeRollout({ groups: [{}, {}], multivariate: { variants: [{ key: 'a', rollout_percentage: 100 }] } }), '2 conditions, 1 variant')
 })
 
-t.test('a cohort is told by its name once that is known', async (t) => {
+t.test('a cohort is shown by its name once known', async (t) => {
   t.teardown(() => { cohortNames.value = new Map() })
   cohortNames.value = new Map([['7', 'Power "users"']])
   const inCohort = (value: unknown): string => describeFilter({ key: 'id', type: 'cohort', operator: 'in', value })

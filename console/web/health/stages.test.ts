@@ -118,12 +118,12 @@ t.test('a nats-server that is too old for power cuts is said among what holds', 
   t.equal(names('nats-server 2.10.27 at n:4222 is older').at(-1), 'Power cuts: waiting')
 })
 
-t.test('dead letters that wait are amber, and nobody is told that all is well', async (t) => {
+t.test('waiting dead letters are amber, and the verdict says so', async (t) => {
   const one = build({ pipeline: { ...build().pipeline, deadLetters: 41, deadLetterFill: 0.01 } })
 
   t.equal(states(one)['Dead letters'], 'waiting')
   t.same(describeWhole(one), { word: 'Dead letters waiting', state: 'waiting', sentence: 'Captures are answered; flags are answered. Everything works.' })
-  t.match(describeWhole({ ...one, status: 'degraded' }), { word: 'Degraded' }, 'what is worse comes first')
+  t.match(describeWhole({ ...one, status: 'degraded' }), { word: 'Degraded' }, 'the worse state comes first')
 })
 
 t.test('a process or store that does not answer is said to, with the command that shows its log', async (t) => {
@@ -136,7 +136,7 @@ t.test('a process or store that does not answer is said to, with the command tha
   ])
 })
 
-t.test('what has old work comes after what is stuck', async (t) => {
+t.test('backlogs come after stuck parts', async (t) => {
   const found = describeProblems({ stuck: ['ingest: schemas (differ between processes: a; b)'], behind: [{ part: 'pipeline: live.0', lagSeconds: 40 }], pipeline: { deadLetters: null } })
 
   t.same(found.map(({ what }) => what), ['ingest: schemas (differ between processes: a; b) is stuck.', 'pipeline: live.0 is behind by 40 s.'])

@@ -22,7 +22,7 @@ t.test('a shell reads the command as it was meant, whatever is in names', (t) =>
     ], shell)
   }
   const of = (changes: object): string => buildCommand({ ...NO_PLAN, paths: './export', columns: { event: 'name' }, timezone: ' Europe/Berlin ', ...changes }, { url: 'http://a:1', project: 1 }, false)
-  t.equal(of({}), 'npx millrace import posthog ./export --url http://a:1 --project 1', 'what is a default is left out, and what is of another source')
+  t.equal(of({}), 'npx millrace import posthog ./export --url http://a:1 --project 1', 'defaults and options of other sources are left out')
   t.equal(of({ persons: 'events', rate: '1000' }), 'npx millrace import posthog ./export --url http://a:1 --project 1 --persons events --events-per-second 1000')
   t.equal(of({ source: 'mixpanel' }), 'npx millrace import mixpanel ./export --url http://a:1 --project 1 --timezone Europe/Berlin')
   t.end()

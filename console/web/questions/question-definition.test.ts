@@ -15,7 +15,7 @@ t.test('of a range that is still running, it says where the previous period stop
     'Before: 2026-08-01 to 2026-09-27 21:45. The range is still running, so the previous period stops at the same point.')
 })
 
-t.test('it says from when there are values, in any of the lines, and that there are none', async (t) => {
+t.test('it shows since when any line has values, or that no line has', async (t) => {
   t.match(berlin('2026-09-30T22:00:00.000Z', [[0, 0], [0, 3]]), / Its first values are of 2026-09-01: it had nothing earlier\.$/)
   for (const none of [[], [[0, 0]]]) t.match(berlin('2026-09-30T22:00:00.000Z', none), / No event of that time matches, so there is nothing to compare with\.$/)
 })

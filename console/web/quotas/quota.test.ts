@@ -13,7 +13,7 @@ const QUOTA: Quota = {
 const NO_LIMITS = { events_per_second: null, burst: null, events_per_month: null }
 const NONE: Quota = { ...QUOTA, ...NO_LIMITS, updated_at: null, month: null }
 
-t.test('limits, and what happens beyond them, are told in words', async (t) => {
+t.test('limits, and the action beyond them, are described in words', async (t) => {
   t.equal(describeLimits(QUOTA), '500 events a second and 5,000 at once, by each ingest process; 20,000,000 events a calendar month (UTC)')
   t.equal(describeLimits(NONE), 'none: whatever is sent is taken')
   t.match(describeBeyond(QUOTA), /^requests are answered with 200; events of 7 % of all distinct ids are stored, with the weight 14\.29$/)

@@ -56,7 +56,7 @@ t.test('refused requests are a sentence with their number, some values and what 
   const samples = ['/a', '/b', '/a', '/c', '/d'].map((value) => ({ value }))
   t.match(describeRefused({ ...refused, reason: 'unknown_path', count: 1200, samples }, NOON),
     /^1,200 requests were refused to a path that does not exist \(\/a, \/b, \/c\), the last/)
-  t.match(describeRefused({ ...refused, samples: [{ value: '\u202ex' }] }, NOON), '(\\u{202e}x)', 'no text changes what is around it')
+  t.match(describeRefused({ ...refused, samples: [{ value: '\u202ex' }] }, NOON), '(\\u{202e}x)', 'no value changes the text around it')
   t.match(describeRefused({ ...refused, reason: 'of_tomorrow' }, NOON), /refused for of tomorrow, .* see Warnings\.$/)
 })
 

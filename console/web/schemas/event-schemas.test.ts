@@ -17,7 +17,7 @@ t.test('a share is never nothing when there is something, and never all when som
     ['0 %', '33.3 %', '50 %', '100 %', '<0.1 %', '>99.9 %', '99.9 %', '0 %'])
 })
 
-t.test('what did not meet a schema is told as a share, with what became of it', async (t) => {
+t.test('violations of a schema are shown as a share, with their fates', async (t) => {
   const counts = { schema: 1, checked: 1200, kept: 0, quarantined: 2, rejected: 1 }
 
   t.equal(describeFailed(counts), '3 of 1,200 (0.3 %)')

@@ -128,7 +128,7 @@ t.test('decides as a plain comparison with all that is stored would, through cra
   for (let run = 0; run < 40; run++) {
     const store = new Store()
     const randomEvent = createRandomEvent()
-    // A new owner reads what is stored; sometimes without the secret.
+    // A new owner reads stored events; sometimes without the secret.
     const takeOver = (): DuplicateFilter => {
       // Sometimes the memory reaches back nowhere, and the uuids that were stored before are known instead.
       const isCovered = randomInt(2) === 0
@@ -420,6 +420,6 @@ t.test('an event that a replica lacks is stored when the replica has caught up',
 
   t.same(await lookUpEvents([event('01'), event('02'), event('03')]), [true, true, false])
   t.same([asked(), waits], [2, 1])
-  t.same(await lookUpEvents([event('01')]), [true], 'what is found is stored, whoever lacks it')
+  t.same(await lookUpEvents([event('01')]), [true], 'found events are stored, whichever replica lacks them')
   t.same([asked(), waits], [3, 1])
 })

@@ -86,7 +86,7 @@ const KNOWN: readonly KnownDifference[] = [
   { name: 'headers of errors', is: ({ part, isFailed }) => isFailed && ON_FAILURE.has(part) }
 ]
 
-/** The entry of the list; undefined for a difference that is none of them. */
+/** The entry of the list; undefined for any other difference. */
 function known (difference: HttpDifference): KnownDifference | undefined {
   const text = Buffer.from(difference.request.body, 'base64').toString('latin1')
   return KNOWN.find(({ is }) => is(difference, text))
@@ -104,7 +104,7 @@ export async function recordClients (): Promise<ComparedRequest[]> {
   try {
     for (const [index, suite] of SUITES.entries()) {
       const file = path.join(folder, `${index}.jsonl`)
-      // What the suite itself finds is told by `npm test`; here it is what sends requests.
+      // `npm test` reports the failures of the suite; here it only sends requests.
       await new Promise<void>((resolve) => {
         execFile(process.execPath, [suite], {
           cwd: ROOT,

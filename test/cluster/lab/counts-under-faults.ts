@@ -1,4 +1,4 @@
-/** What is counted of repeated inserts, when replicas die in the middle of them, and when a shard refuses its rows. */
+/** Counts of repeated inserts when replicas die in the middle of them, and when a shard refuses its rows. */
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
@@ -9,7 +9,7 @@ import { type Ask, expect } from './compare-nodes.ts'
 import type { LabProduct, Traffic } from './open-product.ts'
 import type { LabNode } from './start-lab.ts'
 
-/** So many that some kills meet an insert in which the other shard has stored its rows already. */
+/** Enough kills that some hit an insert whose rows the other shard has stored already. */
 const KILLS = 8
 const REFUSED_EVENTS = 20
 const SOON = { timeoutMs: 120_000, everyMs: 500 }

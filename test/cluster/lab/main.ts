@@ -260,7 +260,7 @@ function isPassing (code: string): boolean {
   return ['32', '159', '202', '209', '210', '225', '236', '242', '279', '285', '286', '319', '394', '999'].includes(code)
 }
 
-/** What a shard was told to refuse, a table that the nodes lack, and a deletion that the API leaves to the pipeline. */
+/** Planted refusals of a shard, a table that the nodes lack, and a deletion that the API leaves to the pipeline. */
 function isExpected ({ login, statement, error }: RefusedStatement): boolean {
   return error.includes('lab_refusal') || statement.includes('system.asynchronous_metrics') || (login === 'millrace_api' && statement.startsWith('INSERT INTO person'))
 }

@@ -78,7 +78,7 @@ export interface StartLabOptions {
   owners?: Readonly<Record<string, string>>
 }
 
-/** Starts ZooKeeper and so many nodes for each shard. Data is in `dataDir`, whose owner removes it. */
+/** Starts ZooKeeper and a number of nodes for each shard. Data is in `dataDir`, whose owner removes it. */
 export async function startLab (
   { dataDir, shards, owners }: StartLabOptions, supervise: Supervise
 ): Promise<ClickHouseLab> {

@@ -54,7 +54,7 @@ export interface FaultReport {
   replayed: number
   /** What differs or did not come true. */
   problems: string[]
-  /** Processes that ended without being told to; no difference by itself. */
+  /** Processes that exited unexpectedly; not a difference by itself. */
   surprises: string[]
 }
 

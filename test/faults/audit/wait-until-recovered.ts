@@ -15,7 +15,7 @@ const POLL_INTERVAL_MS = 100
  */
 const FRESH_MS = 3000
 
-/** What is needed of a system to see whether something waits in it. */
+/** The part of a system needed to see whether something waits in it. */
 export interface DrainableSystem extends Pick<FaultSystem, 'connection'>, Partial<Pick<FaultSystem, 'clickhouseCluster' | 'select'>> {
   parts: readonly Pick<SupervisedPart, 'name' | 'isRunning'>[]
   ingest: readonly { name: string, port: number }[]

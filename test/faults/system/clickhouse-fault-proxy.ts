@@ -16,7 +16,7 @@ export type InsertFault =
   | { kind: 'answer' | 'store and answer', code: number, name: string, text: string }
   | { kind: 'reset' | 'cut request' | 'lose answer' | 'cut answer' }
 
-/** @returns what is to happen to an insert of so many bytes with this token; undefined lets it pass. */
+/** @returns the fault for an insert of this size with this token; undefined lets it pass. */
 export type ChooseInsertFault = (bytes: number, token: string) => InsertFault | undefined
 
 export interface ClickHouseFaultProxy {

@@ -19,7 +19,7 @@ import { waitFor } from '../../support/wait-for.ts'
 
 const run = promisify(execFile)
 
-/** File systems, and how they are mounted. Nothing but what asks for it is flushed, as far as it can be told. */
+/** File systems, and how they are mounted. As far as can be configured, only explicitly flushed data is written. */
 const FILE_SYSTEMS = {
   ext4: { make: ['mkfs.ext4', '-q', '-F', '-m', '0', '-E', 'lazy_itable_init=0,lazy_journal_init=0'], mount: 'loop,commit=300' },
   // Without what ext4 does for programs that rename a file that they did not flush.

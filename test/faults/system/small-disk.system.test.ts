@@ -53,11 +53,11 @@ function skipWithout (found: Found | null, fileSystem: string): { skip?: string 
   return found === null ? { skip: `no ${fileSystem} can be mounted on a loop device here` } : {}
 }
 
-/** @returns what is on the disk afterwards; null where that cannot be tried. */
+/** @returns the content of the disk afterwards; null where that cannot be tried. */
 async function cutPower (folder: string, options: PowerDiskOptions): Promise<Found | null> {
   const disk = await mountSmallDisk(folder, options)
   if (disk.power === null) return null
-  // Known and flushed: what is written over it later is what may be kept in parts.
+  // Known and flushed: later overwrites may be kept in part.
   await writeFile(path.join(folder, 'unflushed'), Buffer.alloc(UNFLUSHED_BYTES), { flush: true })
   await writeFile(path.join(folder, 'unflushed'), Buffer.alloc(UNFLUSHED_BYTES, 'x'), { flag: 'r+' })
   await writeFile(path.join(folder, 'flushed'), 'flushed', { flush: true })

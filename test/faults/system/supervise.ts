@@ -34,7 +34,7 @@ export type Supervise = (name: string, start: StartPart) => Promise<SupervisedPa
 export interface SuperviseOptions {
   name: string
   start: StartPart
-  /** Told of every end that no fault here caused, and of every failed start. */
+  /** Called for every exit that no fault here caused, and for every failed start. */
   onSurprise: (what: string) => unknown
   giveUp: AbortSignal
 }

@@ -138,7 +138,7 @@ for (const [name, status, path, body] of [
   })
 }
 
-duty('what cannot be kept and what is too much now is refused with the seconds to wait', async (t) => {
+duty('events that cannot be stored or exceed a limit are refused with the seconds to wait', async (t) => {
   const full = await startTestIngest(t, { MILLRACE_SPOOL_MAX_BYTES: '1' })
   const limited = await startTestIngest(t, { MILLRACE_INGEST_RATE_LIMIT: '1' })
   const body = { api_key: PROJECT_KEY, batch: Array.from({ length: 50 }, () => ({ event: 'e', distinct_id: 'd' })) }
@@ -189,7 +189,7 @@ duty('events that are alike in all but the uuid are each stored', async (t, visi
   t.match(await server.storedOf(visitor), { length: 2 })
 })
 
-duty('a gzip body is read, told by its header, by the query, or by nobody', async (t, visitor) => {
+duty('a gzip body is read, declared by its header, by the query, or not at all', async (t, visitor) => {
   for (const [path, headers] of [['/batch/', { 'content-encoding': 'gzip' }], ['/batch/?compression=gzip-js', {}], ['/batch/', {}]] as const) {
     const batch = [{ event: 'order paid', distinct_id: visitor }]
     t.match(await server.post(path, { api_key: key, batch }, { headers, encode: gzipSync }), { status: 200 })

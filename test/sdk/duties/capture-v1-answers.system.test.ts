@@ -223,7 +223,7 @@ async function refusedForNow (t: Test): Promise<Answer[]> {
   return [unavailable, await send(events, {}, { url: limited.url, key: PROJECT_KEY })]
 }
 
-duty('V1: what cannot be kept and what is too much now is refused with a time to come back', async (t) => {
+duty('V1: events that cannot be stored or exceed a limit are refused with a retry time', async (t) => {
   const refused = await refusedForNow(t)
   t.same(refused.map(({ status }) => status), [503, 429])
   t.same(refused.map(({ headers }) => headers.has('retry-after')), [true, true])

@@ -98,9 +98,9 @@ duty('V1: the time of a request corrects the clock of its events, and one that i
 })
 
 duty('V1: the user agent tells visitors without cookies apart', async (t) => {
-  const told = ['Firefox', 'Safari'].map((agent) => [agent, event('$posthog_cookieless', { options: { cookieless_mode: true } })] as const)
-  for (const [agent, event] of told) await send([event], { 'user-agent': agent })
-  const ids = await untilStored(told.map(([, { uuid }]) => uuid))
+  const cookieless = ['Firefox', 'Safari'].map((agent) => [agent, event('$posthog_cookieless', { options: { cookieless_mode: true } })] as const)
+  for (const [agent, event] of cookieless) await send([event], { 'user-agent': agent })
+  const ids = await untilStored(cookieless.map(([, { uuid }]) => uuid))
 
   t.match(ids, [/^cookieless_/, /^cookieless_/])
   t.not(ids[0], ids[1])
@@ -133,7 +133,7 @@ duty('V1: a time of sending in the body corrects nothing', async (t, visitor) =>
 
 const OPTIONS = { disable_skew_correction: true }
 
-/** What is stored of an event, alone and as one of a batch: title, what it is sent with, what its row has. */
+/** Stored form of an event, alone and in a batch: title, fields sent, fields of its row. */
 const KEPT: [string, object, (t: Test, row: StoredRow | undefined, sent: Event) => void][] = [
   ['name, uuid, distinct id and time are stored', { timestamp: AT, options: OPTIONS }, (t, row, { uuid, distinct_id: visitor }) => {
     t.match(row, { event: 'order paid', uuid, distinct_id: visitor, time: Date.parse(AT) })
@@ -143,7 +143,7 @@ const KEPT: [string, object, (t: Test, row: StoredRow | undefined, sent: Event) 
     t.equal(row?.time, Date.parse('2026-11-20T10:00:00.123Z'))
   }],
   ['the distinct id is stored as it came', {}, (t, row, { distinct_id: visitor }) => { t.equal(row?.distinct_id, visitor) }],
-  ['a distinct id among the properties is none', { properties: { distinct_id: 'another' } }, (t, row, { distinct_id: visitor }) => {
+  ['a distinct id among the properties does not count', { properties: { distinct_id: 'another' } }, (t, row, { distinct_id: visitor }) => {
     t.match(row, { distinct_id: visitor, properties: { distinct_id: 'another' } })
   }],
   ['properties of every shape are stored as they were sent', { properties: { a: [1, null, { b: '✓' }], c: { d: {} }, e: 1.5, f: false } }, (t, row) => {

@@ -37,7 +37,7 @@ export interface DutyServer {
   /** A uuid that no other test uses. */
   uuid (): string
   post (path: string, body: unknown, request?: Request): Promise<Answer>
-  /** What is stored of a visitor, in order of time, when all that was sent before is decided. */
+  /** Stored events of a visitor, in order of time, once everything sent before is decided. */
   storedOf (visitor: string): Promise<StoredRow[]>
 }
 
@@ -99,10 +99,10 @@ export interface LossyProxy {
 }
 
 /**
- * Starts a proxy that passes every request on, and loses the first answers: the client is told a status of the proxy's
+ * Starts a proxy that passes every request on, and loses the first answers: the client gets a status of the proxy's
  * own instead, though the server has taken its events. A client cannot tell that from a failure of the server.
  *
- * @param statuses  Told in place of the first answers, one each; none for a proxy that only notes what passes.
+ * @param statuses  Sent in place of the first answers, one each; empty for a proxy that only records traffic.
  */
 export async function startLossyProxy (
   t: TestContext, target: string, statuses: readonly number[] = []

@@ -25,7 +25,7 @@ export const HARNESS_CASES: Record<string, Record<string, Record<string, ShownBy
       retries_on_503: ['capture-v0.system.test.ts', 'events that posthog-node sends again because a proxy said 503 are stored once'],
       does_not_retry_on_400: ['capture-v0.system.test.ts', 'a body that nobody can read is 400 for good'],
       does_not_retry_on_401: ['capture-v0.system.test.ts', 'an unknown key is 401 for good'],
-      respects_retry_after_header: ['capture-v0.system.test.ts', 'what cannot be kept and what is too much now is refused with the seconds to wait'],
+      respects_retry_after_header: ['capture-v0.system.test.ts', 'events that cannot be stored or exceed a limit are refused with the seconds to wait'],
       implements_backoff: { onlyClient: 'how long a client waits between its tries' },
       retries_on_500: ['capture-v0.system.test.ts', 'events that posthog-node sends again because a proxy said 500 are stored once'],
       retries_on_502: ['capture-v0.system.test.ts', 'events that posthog-node sends again because a proxy said 502 are stored once'],
@@ -41,7 +41,7 @@ export const HARNESS_CASES: Record<string, Record<string, Record<string, ShownBy
       different_events_have_different_uuids: ['capture-v0.system.test.ts', 'events that are alike in all but the uuid are each stored']
     },
     compression: {
-      sends_gzip_when_enabled: ['capture-v0.system.test.ts', 'a gzip body is read, told by its header, by the query, or by nobody']
+      sends_gzip_when_enabled: ['capture-v0.system.test.ts', 'a gzip body is read, declared by its header, by the query, or not at all']
     },
     batch_format: {
       uses_proper_batch_structure: ['capture-v0.system.test.ts', 'a batch keeps its good events without the bad one between them'],
@@ -79,7 +79,7 @@ export const HARNESS_CASES: Record<string, Record<string, Record<string, ShownBy
       event_timestamp_is_rfc3339: ['capture-v1-requests.system.test.ts', 'V1, one event: the time is stored to the millisecond'],
       non_utc_event_timestamp_is_converted_to_utc: ['capture-v1-requests.system.test.ts', 'V1: a time of another zone is stored as its instant'],
       distinct_id_is_string: ['capture-v1-requests.system.test.ts', 'V1, one event: the distinct id is stored as it came'],
-      distinct_id_at_root_not_properties: ['capture-v1-requests.system.test.ts', 'V1, one event: a distinct id among the properties is none'],
+      distinct_id_at_root_not_properties: ['capture-v1-requests.system.test.ts', 'V1, one event: a distinct id among the properties does not count'],
       custom_properties_preserved: ['capture-v1-requests.system.test.ts', 'V1, one event: properties of every shape are stored as they were sent'],
       set_properties_preserved: ['capture-v1-requests.system.test.ts', 'V1, one event: $set is stored as an object'],
       set_once_properties_preserved: ['capture-v1-requests.system.test.ts', 'V1, one event: $set_once is stored as an object'],
@@ -89,7 +89,7 @@ export const HARNESS_CASES: Record<string, Record<string, Record<string, ShownBy
       event_uuid_is_valid_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: the uuid is stored as it came'],
       event_timestamp_is_rfc3339_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: the time is stored to the millisecond'],
       distinct_id_is_string_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: the distinct id is stored as it came'],
-      distinct_id_at_root_not_properties_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: a distinct id among the properties is none'],
+      distinct_id_at_root_not_properties_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: a distinct id among the properties does not count'],
       custom_properties_preserved_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: properties of every shape are stored as they were sent'],
       set_properties_preserved_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: $set is stored as an object'],
       set_once_properties_preserved_batch: ['capture-v1-requests.system.test.ts', 'V1, each event of a batch: $set_once is stored as an object'],
@@ -131,7 +131,7 @@ export const HARNESS_CASES: Record<string, Record<string, Record<string, ShownBy
       retries_on_500: ['capture-v1-answers.system.test.ts', 'V1: events that posthog-node sends again because a proxy said 500 are stored once'],
       retries_on_503: ['capture-v1-answers.system.test.ts', 'V1: events that posthog-node sends again because a proxy said 503 are stored once'],
       retries_on_504: ['capture-v1-answers.system.test.ts', 'V1: events that posthog-node sends again because a proxy said 504 are stored once'],
-      retryable_errors_have_retry_after: ['capture-v1-answers.system.test.ts', 'V1: what cannot be kept and what is too much now is refused with a time to come back'],
+      retryable_errors_have_retry_after: ['capture-v1-answers.system.test.ts', 'V1: events that cannot be stored or exceed a limit are refused with a retry time'],
       respects_retry_after_on_retryable_error: ['capture-v1-answers.system.test.ts', 'V1: the time to come back is in whole seconds, as clients read it'],
       does_not_retry_on_400: ['capture-v1-answers.system.test.ts', 'V1: a body that cannot be answered is 400 at each attempt'],
       does_not_retry_on_401: ['capture-v1-answers.system.test.ts', 'V1: an unknown key is 401 at each attempt'],
