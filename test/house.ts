@@ -40,15 +40,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 78_788,
+  lines: 78_508,
   serverLines: 5_821,
   platformLines: 5_385,
-  trackedFiles: 1_522,
+  trackedFiles: 1_520,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 158,
-  casts: 279,
+  casts: 278,
   phrases: 82
 } satisfies Record<keyof House, number>
 

@@ -34,9 +34,10 @@ export function takeGroup<T> (groups: Map<string, T>, key: string, create: () =>
   return group
 }
 
-/** The key of an SDK among groups; no two have the same. */
-export function sdkKey (lib: string, libVersion: string): string {
-  return `${lib.length} ${lib}${libVersion}`
+/** A group of the events of an SDK. @param columns  JSON of its name and version. */
+export function createSdk (columns: string): { lib: string, lib_version: string, events: number } {
+  const [lib, version] = JSON.parse(columns) as [string, string]
+  return { lib, lib_version: version, events: 0 }
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { ApiError } from './api-client.ts'
+import { ApiError, request } from './api-client.ts'
+import { showText } from './format.ts'
 import { Dialog, Failed, Form } from './states.tsx'
 
 interface FormDialogProps<T> {
@@ -64,6 +65,48 @@ export function Confirm<T> ({ word, children, ...props }: AskProps<T> & { word: 
         Type <code>{word}</code> to go on
         <input value={typed} autocomplete='off' onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
+    </FormDialog>
+  )
+}
+
+interface DeleteDialogProps {
+  name: string
+  /** What the API deletes. */
+  path: string
+  children: ComponentChildren
+  onDone: () => void
+  onClose: () => void
+}
+
+/** Asks before the API deletes something whose loss is small. */
+export function DeleteDialog ({ name, path, children, ...props }: DeleteDialogProps) {
+  return (
+    <Ask title={`Delete ${showText(name, 80)}?`} action='Delete' onConfirm={async () => await request(path, { method: 'DELETE' })} {...props}>
+      <p>{children}</p>
+    </Ask>
+  )
+}
+
+const TEXTS: Record<string, [label: string, most: number]> = { name: ['Name', 200], description: ['Description', 3000], owner: ['Owner: a person or a team', 400] }
+
+interface TextsDialogProps<T> extends Pick<FormDialogProps<T>, 'title' | 'onClose'>, Partial<Pick<FormDialogProps<T>, 'action' | 'children' | 'onDone'>> {
+  /** By field. */
+  texts: Readonly<Record<string, string>>
+  save: (texts: Record<string, string>) => Promise<T>
+}
+
+/** A dialog for a name, which must not be blank, a description and an owner. */
+export function TextsDialog<T> ({ texts: before, save, action = 'Save', children, ...props }: TextsDialogProps<T>) {
+  const [texts, setTexts] = useState({ ...before })
+  return (
+    <FormDialog {...props} action={action} isReady={texts['name']?.trim() !== ''} onConfirm={async () => await save({ ...texts, ...texts['name'] !== undefined && { name: texts['name'].trim() } })}>
+      {Object.entries(texts).map(([field, text]) => {
+        const [label = field, most] = TEXTS[field] ?? []
+        const onInput = (event: { currentTarget: { value: string } }): void => setTexts({ ...texts, [field]: event.currentTarget.value })
+        const shared = { value: text, maxLength: most, onInput }
+        return <label key={field}>{label} {field === 'description' ? <textarea rows={2} {...shared} /> : <input required={field === 'name'} {...shared} />}</label>
+      })}
+      {children}
     </FormDialog>
   )
 }

@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
-import { LeaveDialog } from './drafts/unsaved.tsx'
+import { LeaveDialog } from './frame/unsaved.tsx'
 import { linkRefusal, login, resumeSession, session, sessionFailure } from './session.ts'
 import { path } from './router.ts'
 import { SHARED } from './screens.ts'

@@ -118,7 +118,7 @@ t.test('flags and experiments in the console', async (t) => {
       SELECT filters -> 'groups' AS groups, filters #> '{multivariate,variants}' AS variants FROM feature_flags WHERE key = 'checkout' AND project_id = ${stack.project}`
     t.match(await variants(), [{ variants: [{ key: 'control', rollout_percentage: 50 }, { key: 'test', rollout_percentage: 50 }] }], 'a draft changes nothing')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
-    await page.getByText('No changes.').waitFor()
+    await page.getByText('Identical to version').waitFor()
     t.match(await variants(), [{
       groups: [{ properties: [], rollout_percentage: 100 }], variants: [{ key: 'control', rollout_percentage: 0 }, { key: 'test', rollout_percentage: 100 }]
     }])

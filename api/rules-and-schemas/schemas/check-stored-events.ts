@@ -3,7 +3,7 @@ import type { CompiledSchema } from '../../../engines/json-schema/compile-schema
 import { describeValue, generalise } from '../../../engines/json-schema/describe-failure.ts'
 import type { SchemaFailure } from '../../../engines/json-schema/evaluation.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { type LookBackOptions, sdkKey, takeGroup, visitStoredEvents } from '../look-back.ts'
+import { createSdk, type LookBackOptions, takeGroup, visitStoredEvents } from '../look-back.ts'
 import type { StoredEventsQuery } from '../read-stored-events.ts'
 import type { SchemaPrediction } from './event-schema.ts'
 
@@ -16,64 +16,45 @@ export async function checkStoredEvents (
   { event, ...query }: StoredEventsQuery & LookBackOptions & { event: string }
 ): Promise<SchemaPrediction> {
   const tally = new PredictionTally()
-  const sdks = new SdkReader()
   const selection = { names: event, columns: ['lib', 'lib_version'] }
   const isComplete = await visitStoredEvents(clickhouse, query, selection, ({ uuid, columns, properties: text }) => {
     const properties = JSON.parse(text) as Record<string, unknown>
     const failures = compiled.check(properties, 'stored') === null ? NONE : compiled.failuresOf(properties, 'stored')
-    tally.add({ uuid, sdk: sdks.read(columns) }, failures)
+    tally.add({ uuid, sdk: columns }, failures)
   })
   return tally.describe(isComplete)
 }
 
 const NONE: readonly SchemaFailure[] = []
 
-/** Most events are of a few SDKs, so reading each once saves a tenth of the time of a check. */
-class SdkReader {
-  readonly #known = new Map<string, Sdk>()
-
-  /** @param columns  JSON of name and version. */
-  read (columns: string): Sdk {
-    const known = this.#known.get(columns)
-    if (known !== undefined) return known
-    const [lib, version] = JSON.parse(columns) as [string, string]
-    // SDKs are anybody's choice.
-    if (this.#known.size === MAX_KNOWN_SDKS) this.#known.clear()
-    const sdk = { lib, version }
-    this.#known.set(columns, sdk)
-    return sdk
-  }
-}
-
-const MAX_KNOWN_SDKS = 1000
-
-/** Number of events by failure; an event with several failures counts under each. */
-type PredictedFailure = SchemaPrediction['failures'][number]
-
-interface Sdk {
-  lib: string
-  version: string
-}
-
 const MAX_SAMPLES = 3
+
+/** Characters of a path that tell failures apart: names that a schema does not list may be as long as an event. */
+const MAX_PATH_LENGTH = 500
 
 /** Adds up what a schema would have done with stored events, in bounded memory. */
 export class PredictionTally {
   #events = 0
   #failed = 0
-  readonly #failures = new Map<string, PredictedFailure>()
+  readonly #failures = new Map<string, SchemaPrediction['failures'][number]>()
   readonly #libs = new Map<string, SchemaPrediction['libs'][number]>()
 
-  add ({ uuid, sdk: { lib, version } }: { uuid: string, sdk: Sdk }, failures: readonly SchemaFailure[]): void {
+  /** @param event.sdk  JSON of its name and version. */
+  add ({ uuid, sdk }: { uuid: string, sdk: string }, failures: readonly SchemaFailure[]): void {
+    const ofSdk = takeGroup(this.#libs, sdk, () => ({ ...createSdk(sdk), failed: 0 }))
     this.#events++
-    const sdk = takeGroup(this.#libs, sdkKey(lib, version), () => ({ lib, lib_version: version, events: 0, failed: 0 }))
-    if (sdk !== undefined) sdk.events++
+    if (ofSdk !== undefined) ofSdk.events++
     // Nearly all meet it.
     if (failures.length === 0) return
     this.#failed++
-    if (sdk !== undefined) sdk.failed++
-    for (const [key, { value }] of firstOfKinds(failures)) {
-      const group = takeGroup(this.#failures, key, () => createFailure(key))
+    if (ofSdk !== undefined) ofSdk.failed++
+    // An event counts once under each kind, by its first failure.
+    const kinds = new Map(failures.toReversed().map(({ path, keyword, value }) => {
+      const kind = { path: cutText(generalise(path), MAX_PATH_LENGTH), keyword }
+      return [JSON.stringify(kind), { ...kind, value }]
+    }))
+    for (const [key, { path, keyword, value }] of kinds) {
+      const group = takeGroup(this.#failures, key, () => ({ path, keyword, events: 0, samples: [] }))
       if (group === undefined) continue
       group.events++
       if (group.samples.length < MAX_SAMPLES) group.samples.push({ uuid, value: describeValue(value) })
@@ -90,21 +71,4 @@ export class PredictionTally {
       libs: [...this.#libs.values()].sort((one, other) => other.failed - one.failed || other.events - one.events)
     }
   }
-}
-
-function createFailure (key: string): PredictedFailure {
-  const [path, keyword] = JSON.parse(key) as [string, string]
-  return { path, keyword, events: 0, samples: [] }
-}
-
-/** An event counts once under each kind. */
-function firstOfKinds (failures: readonly SchemaFailure[]): Map<string, SchemaFailure> {
-  return new Map(failures.toReversed().map((failure) => [kindOf(failure), failure]))
-}
-
-/** Characters of a path that tell kinds apart: names that a schema does not list may be as long as an event. */
-const MAX_PATH_LENGTH = 500
-
-function kindOf ({ path, keyword }: SchemaFailure): string {
-  return JSON.stringify([cutText(generalise(path), MAX_PATH_LENGTH), keyword])
 }

@@ -10,7 +10,7 @@ t.test('failures are distinguished by the beginning of their path, however long 
   const sent = [{ [long]: 1 }, { [`${long}y`]: 1 }, { plan: 1 }, { plan: 2 }]
     .map((properties) => failuresOf(properties, 'stored'))
   for (const [index, failures] of sent.entries()) {
-    tally.add({ uuid: `uuid ${index}`, sdk: { lib: 'web', version: '1' } }, failures)
+    tally.add({ uuid: `uuid ${index}`, sdk: '["web","1"]' }, failures)
   }
 
   const { failures } = tally.describe(true)

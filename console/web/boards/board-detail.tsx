@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
-import { Ask, Copyable, FormDialog, useAttempt } from '../confirm.tsx'
+import { Copyable, DeleteDialog, FormDialog, TextsDialog, useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
@@ -118,12 +118,9 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
       {open === 'share' && <ShareDialog path={`${boardsPath(id)}/links`} onClose={() => setOpen(undefined)} />}
       {open === 'edit' && <EditDialog board={stored} onSaved={onChanged} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && (
-        <Ask
-          title={`Delete ${showText(name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
-          onConfirm={async () => await request(boardsPath(id), { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/boards`)}
-        >
-          <p>Its links stop working. Its questions and queries are kept.</p>
-        </Ask>
+        <DeleteDialog name={name} path={boardsPath(id)} onDone={() => navigate(`/projects/${projectId.value}/boards`)} onClose={() => setOpen(undefined)}>
+          Its links stop working. Its questions and queries are kept.
+        </DeleteDialog>
       )}
     </>
   )
@@ -162,15 +159,9 @@ function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: 
 
 /** @param props.board  Absent: a new one. */
 export function EditDialog ({ board, onSaved, onClose }: { board?: Board, onSaved: (board: Board) => void, onClose: () => void }) {
-  const [name, setName] = useState(board?.name ?? '')
-  const [description, setDescription] = useState(board?.description ?? '')
-  const save = async () => await request<Board>(boardsPath(board?.id), { method: board === undefined ? 'POST' : 'PATCH', body: { name: name.trim(), description } })
-  return (
-    <FormDialog title={board === undefined ? 'New board' : 'Rename the board'} action={board === undefined ? 'Create' : 'Save'} isReady={name.trim() !== ''} onConfirm={save} onDone={onSaved} onClose={onClose}>
-      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-      <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
-    </FormDialog>
-  )
+  const [title, action, method] = board === undefined ? ['New board', 'Create', 'POST'] as const : ['Rename the board', 'Save', 'PATCH'] as const
+  const save = async (body: object) => await request<Board>(boardsPath(board?.id), { method, body })
+  return <TextsDialog title={title} action={action} texts={{ name: board?.name ?? '', description: board?.description ?? '' }} save={save} onDone={onSaved} onClose={onClose} />
 }
 
 /** Links to a board for people without a key: made, listed, ended. */

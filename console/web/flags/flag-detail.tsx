@@ -2,13 +2,15 @@ import { useRef, useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
 import { formatAgo, showText } from '../format.ts'
+import { type Content, SaveDraft, useDraftBase } from '../frame/draft-base.tsx'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Show, Time } from '../states.tsx'
-import { FlagEditor } from './flag-editor.tsx'
-import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, giveToEverybody, toDefinition } from './flag-filters.ts'
-import { FlagHistory, type FlagChange } from './flag-history.tsx'
+import { Checkbox, Form, Select, Show, Time } from '../states.tsx'
+import { FilterEditor } from './filter-editor.tsx'
+import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, giveToEverybody, toDefinition, WRITTEN_FIELDS } from './flag-filters.ts'
+import { FlagHistory } from './flag-history.tsx'
+import { listDifferences } from '../frame/json-text.ts'
 import { TestAs } from './test-as.tsx'
 import { Title } from '../title.tsx'
 
@@ -22,7 +24,7 @@ export function FlagDetail ({ id }: { id: string }) {
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/flags`)}>Flags</a></p>
-      <Show of={flag} what='The flag'>{(saved) => <FlagPage key={saved.version} loaded={saved} onSaved={flag.reload} />}</Show>
+      <Show of={flag} what='The flag'>{(saved) => <FlagPage saved={saved} reload={flag.reload} />}</Show>
     </section>
   )
 }
@@ -43,19 +45,32 @@ function draftOf (flag: FeatureFlag): FlagDefinition {
   return winner === null ? definition : { ...definition, active: true, filters: giveToEverybody(definition.filters, winner) }
 }
 
-function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => void }) {
-  // What the draft is based on: another one than was loaded after a conflict.
-  const [saved, setSaved] = useState(loaded)
-  const [draft, setDraft] = useState<FlagDefinition>(() => draftOf(loaded))
+function FlagPage ({ saved, reload }: { saved: FeatureFlag, reload: () => void }) {
+  const [draft, setDraft] = useState<FlagDefinition>(() => draftOf(saved))
   const [isDeleting, setDeleting] = useState(false)
-  const editor = useRef<HTMLDivElement>(null)
+  const form = useRef<HTMLDivElement>(null)
   const isNew = saved.id === 0
   const mayWrite = may('feature_flag:write')
+  const storing = useDraftBase({ newest: { version: saved.version, content: toDefinition(saved) }, draft, change: setDraft, store, reload })
 
-  function putBack (change: FlagChange): void {
-    setDraft(toDefinition(change.definition))
-    editor.current?.scrollIntoView()
-    editor.current?.focus()
+  async function store (version: number): Promise<Content<FlagDefinition> | undefined> {
+    if (isNew) {
+      const { id } = await request<FeatureFlag>(`${path()}/`, { method: 'POST', body: draft })
+      navigate(`/projects/${projectId.value}/flags/${id}`)
+      return undefined
+    }
+    const changed = WRITTEN_FIELDS.filter((name) => listDifferences(storing.base.content[name], draft[name], 1).length > 0)
+    const body = { ...Object.fromEntries(changed.map((name) => [name, draft[name]])), version }
+    const stored = await request<FeatureFlag>(`${path()}/${saved.id}/`, { method: 'PATCH', body })
+    setQuery({ everybody: '' })
+    setDraft(toDefinition(stored))
+    return { version: stored.version, content: toDefinition(stored) }
+  }
+
+  function putBack (definition: FlagDefinition): void {
+    setDraft(toDefinition(definition))
+    form.current?.scrollIntoView()
+    form.current?.focus()
   }
 
   return (
@@ -67,20 +82,20 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
           As saved: {saved.active ? '' : 'off for everyone; when on: '}{showText((saved.filters.groups ?? []).map(describeCondition).join('; ') || 'nobody', 600)}.
         </p>
       )}
-      <div ref={editor} tabIndex={-1}>
-        <FlagEditor
-          saved={saved} draft={draft} onDraft={setDraft} onRebase={setSaved} onDelete={() => setDeleting(true)}
-          onSaved={(id) => {
-            setQuery({ everybody: '' })
-            if (isNew) navigate(`/projects/${projectId.value}/flags/${id}`)
-            else onSaved()
-          }}
-        />
+      <div ref={form} tabIndex={-1}>
+        <Form class='flag-editor' onSubmit={storing.save}>
+          <fieldset disabled={!mayWrite}><FlagFields draft={draft} onChange={(fields) => setDraft({ ...draft, ...fields })} /></fieldset>
+          {mayWrite && (
+            <SaveDraft of={storing} action='Save'>
+              {!isNew && <button type='button' onClick={() => setDeleting(true)}>Delete …</button>}
+            </SaveDraft>
+          )}
+        </Form>
       </div>
       <h2>Test as</h2>
       <p class='hint'>Tests the draft above, saved or not. Nothing is counted or stored.</p>
       <TestAs draft={draft} />
-      {!isNew && <h2>History</h2>}
+      {!isNew && <h2>Versions</h2>}
       {!isNew && <FlagHistory key={saved.version} flag={saved} onPutBack={mayWrite ? putBack : undefined} />}
       {isDeleting && (
         <Confirm
@@ -90,6 +105,27 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
           <p>SDKs no longer get a value and use the fallback in their code. To only stop the rollout, turn the flag off instead.</p>
         </Confirm>
       )}
+    </>
+  )
+}
+
+function FlagFields ({ draft, onChange }: { draft: FlagDefinition, onChange: (fields: Partial<FlagDefinition>) => void }) {
+  return (
+    <>
+      <label>Key in SDKs <input required value={draft.key} onInput={(event) => onChange({ key: event.currentTarget.value })} /></label>
+      <label>Name <input value={draft.name} onInput={(event) => onChange({ name: event.currentTarget.value })} /></label>
+      <Checkbox label='On' isOn={draft.active} onChange={(active) => onChange({ active })} />
+      <FilterEditor filters={draft.filters} onChange={(filters) => onChange({ filters })} />
+      <h2>Further settings</h2>
+      <Select
+        label='For SDKs' value={draft.evaluation_runtime} options={[['all', 'on servers and clients'], ['server', 'on servers'], ['client', 'on clients']]}
+        onChange={(value) => onChange({ evaluation_runtime: value })}
+      />
+      <Select
+        label='Users are identified by' value={draft.bucketing_identifier} options={[['distinct_id', 'distinct id'], ['device_id', 'device id']]}
+        onChange={(value) => onChange({ bucketing_identifier: value })}
+      />
+      <Checkbox label='Users keep their value when they are identified' isOn={draft.ensure_experience_continuity} onChange={(isOn) => onChange({ ensure_experience_continuity: isOn })} />
     </>
   )
 }

@@ -1,8 +1,8 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
-import { Ask, FormDialog } from '../confirm.tsx'
-import { useUnsaved } from '../drafts/unsaved.tsx'
+import { DeleteDialog, FormDialog, TextsDialog } from '../confirm.tsx'
+import { useUnsaved } from '../frame/unsaved.tsx'
 import { showText } from '../format.ts'
 import { bringIntoSight } from '../keep-focus.ts'
 import { useAnswer, useLoaded } from '../load.ts'
@@ -92,12 +92,9 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
       {(open === 'save' || open === 'new') && <SaveDialog definition={definition} stored={open === 'save' ? stored : undefined} onSaved={onSaved} onClose={() => setOpen(undefined)} />}
       {open === 'board' && stored !== undefined && <BoardDialog id={stored.id} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && stored !== undefined && (
-        <Ask
-          title={`Delete ${showText(stored.name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
-          onConfirm={async () => await request(questionsPath(stored.id), { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/questions`)}
-        >
-          <p>Links to this question will stop working. Nothing else is lost.</p>
-        </Ask>
+        <DeleteDialog name={stored.name} path={questionsPath(stored.id)} onDone={() => navigate(`/projects/${projectId.value}/questions`)} onClose={() => setOpen(undefined)}>
+          Links to this question will stop working. Nothing else is lost.
+        </DeleteDialog>
       )}
     </section>
   )
@@ -144,23 +141,21 @@ function BoardDialog ({ id, onClose }: { id: number, onClose: () => void }) {
 interface SaveDialogProps { definition: Definition, stored: Question | undefined, onSaved: () => void, onClose: () => void }
 
 function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) {
-  const [name, setName] = useState(stored?.name ?? describeQuestion(definition).slice(0, 200))
-  const [description, setDescription] = useState(stored?.description ?? '')
-  const isNew = stored === undefined
-  const save = async (): Promise<void> => {
-    const body = { name: name.trim(), description, definition }
-    const { id } = await request<Question>(questionsPath(isNew ? undefined : stored.id), isNew ? { method: 'POST', body } : { method: 'PATCH', body: { ...body, updated_at: stored.updated_at } })
-    if (isNew) navigate(`/projects/${projectId.value}/questions/${id}`)
-    else {
+  const texts = { name: stored?.name ?? describeQuestion(definition).slice(0, 200), description: stored?.description ?? '' }
+  const save = async (changed: Record<string, string>): Promise<void> => {
+    const body = { ...changed, definition }
+    if (stored === undefined) {
+      const { id } = await request<Question>(questionsPath(), { method: 'POST', body })
+      navigate(`/projects/${projectId.value}/questions/${id}`)
+    } else {
+      await request(questionsPath(stored.id), { method: 'PATCH', body: { ...body, updated_at: stored.updated_at } })
       keepAsked(undefined)
       onSaved()
     }
   }
   return (
-    <FormDialog title={isNew ? 'Save as a new question' : `Save the changes of ${showText(stored.name, 60)}`} action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
-      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-      <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+    <TextsDialog title={stored === undefined ? 'Save as a new question' : `Save the changes of ${showText(stored.name, 60)}`} texts={texts} save={save} onClose={onClose}>
       <p class='hint'>Visible to everyone whose key can read queries of this project.</p>
-    </FormDialog>
+    </TextsDialog>
   )
 }

@@ -1,6 +1,6 @@
 import { Ask } from '../confirm.tsx'
-import { createDefinitionRequests } from '../drafts/definition-requests.ts'
-import type { ActivateProps, DefinitionScreen } from '../drafts/definition-screen.tsx'
+import { createDefinitionRequests } from '../frame/definition-requests.ts'
+import type { ActivateProps, DefinitionScreen } from '../frame/definition-screen.tsx'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
@@ -29,7 +29,7 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   },
   Found,
   Activate,
-  notes: null
+  notesOf: () => ({})
 }
 
 /** The enforced version and its effects. */

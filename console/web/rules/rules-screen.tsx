@@ -7,7 +7,7 @@ import { may } from '../session.ts'
 import { Empty, Failed, OnOff, SelectDays, Show, Table } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
 import { REQUESTS, RULE_SCREEN } from './rule-detail.tsx'
-import { DefinitionDetail, NewDefinition } from '../drafts/definition-screen.tsx'
+import { DefinitionDetail, NewDefinition } from '../frame/definition-screen.tsx'
 
 const DAYS = [1, 7, 30, 90]
 

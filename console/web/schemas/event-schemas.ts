@@ -1,7 +1,7 @@
 /** Event schemas as returned by the API, and their wording in the console. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
-import { fieldsOf } from '../../../engines/fields.ts'
-import type { DraftLanguage } from '../drafts/json-text.ts'
+import { isFields } from '../../../engines/fields.ts'
+import type { DraftLanguage, Fields } from '../frame/json-text.ts'
 import { formatCount } from '../format.ts'
 
 export type EventSchema = Schema<'EventSchema'>
@@ -14,19 +14,10 @@ export type Prediction = Answer<'/api/projects/{project_id}/event_schemas/{id}/c
 export type InferredSchema = Answer<'/api/projects/{project_id}/event_schemas/infer', 'post'>
 
 export const SCHEMA_LANGUAGE: DraftLanguage = {
-  read: (schema) => ({ fields: { schema } }),
-  contentOf: ({ schema }: { schema: unknown }) => schema,
-  add: addProperty,
+  read: (schema) => isFields(schema) ? { fields: { schema } } : { error: { message: 'A schema is a JSON object.', attr: null } },
+  contentOf: ({ schema }: { schema: Fields }) => schema,
   isOf: (attr) => attr?.split('__')[0] === 'schema',
   root: 'schema__'
-}
-
-/** Names a property of any type; the same schema when it names the property already. */
-export function addProperty (schema: Readonly<Record<string, unknown>>, name: string): object {
-  const properties = fieldsOf(schema['properties'])
-  return Object.hasOwn(properties, name) || requiredOf(schema).includes(name)
-    ? schema
-    : { ...schema, properties: { ...properties, [name]: {} } }
 }
 
 /** The properties that an event must have. */
@@ -58,18 +49,6 @@ export const KEYWORDS: Record<string, string> = {
 /** Where the dead letters of events that did not meet their schema are. */
 export function linkToQuarantined (project: number, event: string): string {
   return `/projects/${project}/dead-letters?${new URLSearchParams({ at: 'schema', event }).toString()}`
-}
-
-/** Which SDKs send events that do not meet the schema, of those that are stored; `docs/change/rules-and-schemas.md`. */
-const BY_SDK = `SELECT lib, lib_version, count() AS events, countIf(schema_version < 0) AS not_met, round(not_met / events * 100, 2) AS percent
-FROM events
-WHERE project_id = {project:UInt32} AND event = {event:String} AND schema_version != 0 AND timestamp > now() - INTERVAL 7 DAY
-GROUP BY lib, lib_version
-ORDER BY not_met DESC`
-
-/** A query for analysts, ready to be run: how many stored events of a name do not meet their schema, by SDK. */
-export function linkToShare (project: number, event: string): string {
-  return `/projects/${project}/sql#${new URLSearchParams({ sql: BY_SDK, event }).toString()}`
 }
 
 /** The enforced version: `version 2, quarantine`. */

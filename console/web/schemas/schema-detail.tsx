@@ -1,20 +1,19 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import type { DefinitionScreen } from '../drafts/definition-screen.tsx'
-import { JsonEditor } from '../drafts/json-editor.tsx'
-import { writeJson } from '../drafts/json-text.ts'
+import type { DefinitionScreen } from '../frame/definition-screen.tsx'
+import { JsonEditor } from '../frame/json-editor.tsx'
+import { writeJson } from '../frame/json-text.ts'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId, shownProjectId } from '../router.ts'
-import { may, session } from '../session.ts'
+import { may } from '../session.ts'
 import { Checkbox, Failed, SelectDays, Table } from '../states.tsx'
-import { ActivateDialog, NotesDialog, REQUESTS } from './activation.tsx'
+import { ActivateDialog, REQUESTS } from './activation.tsx'
 import {
   COUNTED_DAYS, describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare,
-  type EventSchema, type InferredSchema, KEYWORDS, linkToShare, MODES, type Prediction, SCHEMA_LANGUAGE,
+  type EventSchema, type InferredSchema, KEYWORDS, linkToQuarantined, MODES, type Prediction, SCHEMA_LANGUAGE,
   type SchemaCounts, type SchemaVersion
 } from './event-schemas.ts'
-import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SchemaFields } from './schema-fields.tsx'
 import { useAttempt } from '../confirm.tsx'
 
@@ -28,12 +27,12 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   whenNone: 'No version is active: every event of this name is stored as sent.',
   whenDisabled: 'Every event of this name is stored as sent. Versions are kept, and quarantined events stay in quarantine.',
   Facts,
-  Editor: ({ name, draft, isReadOnly }) => (
+  Editor: ({ name, draft, isReadOnly, version }) => (
     <>
       {may('event:read') && !isReadOnly && <InferForm event={name} onDraft={(inferred) => draft.change(writeJson(inferred))} />}
       <JsonEditor
         label='JSON Schema of the properties' draft={draft} isReadOnly={isReadOnly}
-        fields={(schema, onChange) => <SchemaFields schema={schema} onChange={onChange} typed={draft.typed} onTyped={draft.type} />}
+        fields={(schema, onChange) => <SchemaFields key={version} schema={schema} onChange={onChange} />}
       />
     </>
   ),
@@ -42,12 +41,11 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   },
   Found,
   Activate: ActivateDialog,
-  notes: { title: 'Description and owner', Dialog: NotesDialog }
+  notesOf: ({ owner }) => ({ owner })
 }
 
 /** The enforced version, and the fates of violating events. */
 function Facts ({ definition: schema }: { definition: EventSchema }) {
-  const quarantined = useQuarantined()
   const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await REQUESTS.counts(COUNTED_DAYS, signal))
   return (
     <dl class='facts'>
@@ -62,10 +60,10 @@ function Facts ({ definition: schema }: { definition: EventSchema }) {
         <dd>{counts.error !== undefined ? `unknown: ${counts.error.message}` : counts.value !== undefined && <Failing counts={counts.value.get(schema.id)} />}</dd>
       </div>
       {may('dead_letter:read') && (
-        <div><dt>Quarantined</dt><dd><Quarantined event={schema.event} counts={quarantined} /></dd></div>
-      )}
-      {schema.active_version !== null && may('query:read') && session.value?.all_projects === true && (
-        <div><dt>By SDK</dt><dd><a {...linkTo(linkToShare(shownProjectId(), schema.event))}>Number of violating stored events, in SQL</a></dd></div>
+        <div>
+          <dt>Quarantined</dt>
+          <dd><a {...linkTo(linkToQuarantined(shownProjectId(), schema.event))}>Dead letters of {showText(schema.event, 60)}</a></dd>
+        </div>
       )}
     </dl>
   )
@@ -124,18 +122,18 @@ function Failures ({ prediction: { events, failures } }: { prediction: Predictio
   )
 }
 
-/** Makes a draft from stored events, and shows what it was made from. @param event  Empty: none is named yet. */
+/** Makes a draft from stored events. @param event  Empty: none is named yet. */
 export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema: unknown) => void }) {
   const [days, setDays] = useState(30)
   const [includeSdk, setIncludeSdk] = useState(false)
-  const [found, setFound] = useState<InferredSchema>()
+  const [read, setRead] = useState<number>()
   const { isBusy, error, attempt } = useAttempt()
   const infer = async (): Promise<void> => {
     await attempt(async () => {
       const body = { event, days, include_sdk: includeSdk }
-      const inferred = await request<InferredSchema>(`/api/projects/${projectId.value}/event_schemas/infer/`, { method: 'POST', body })
-      setFound(inferred)
-      if (inferred.events > 0) onDraft(inferred.schema)
+      const { events, schema } = await request<InferredSchema>(`/api/projects/${projectId.value}/event_schemas/infer/`, { method: 'POST', body })
+      setRead(events)
+      if (events > 0) onDraft(schema)
     })
   }
   return (
@@ -146,25 +144,10 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
         <button type='button' disabled={isBusy || event === ''} onClick={() => { void infer() }}>{isBusy ? 'Reading events …' : 'Infer a draft'}</button>
       </div>
       {error !== undefined && <Failed error={error} onRetry={() => { void infer() }} />}
-      <div role='status'>{found !== undefined && <Basis found={found} />}</div>
+      <p role='status'>
+        {read === 0 && 'No stored event of these days has this name, so nothing can be inferred.'}
+        {read !== undefined && read > 0 && `Inferred from ${formatCount(read)} events, which all meet the draft. It includes properties that are sent by mistake.`}
+      </p>
     </>
-  )
-}
-
-/** Source of an inferred draft, to review, because the draft includes properties that are sent by mistake. */
-function Basis ({ found: { events, properties } }: { found: InferredSchema }) {
-  if (events === 0) return <p>No stored event of these days has this name, so nothing can be inferred.</p>
-  return (
-    <details>
-      <summary>
-        Inferred from {formatCount(events)} events, which all meet the draft.
-        It includes properties that are sent by mistake.
-      </summary>
-      <Table label='Properties that were found' head={['Property', 'Types', '#Events']}>
-        {properties.map(({ name, types, events: having }) => (
-          <tr key={name}><td class='wide'>{showText(name)}</td><td>{types.join(', ')}</td><td class='number'>{formatCount(having)}</td></tr>
-        ))}
-      </Table>
-    </details>
   )
 }

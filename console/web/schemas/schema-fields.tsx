@@ -1,32 +1,35 @@
+import { useState } from 'preact/hooks'
 import { fieldsOf, isFields } from '../../../engines/fields.ts'
+import type { Fields } from '../frame/json-text.ts'
 import { showText } from '../format.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { NameLists, useNames } from '../questions/event-fields.tsx'
 import { Checkbox, Select } from '../states.tsx'
-import { addProperty, requiredOf } from './event-schemas.ts'
+import { requiredOf } from './event-schemas.ts'
 
 const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'].map((type) => [type, type] as const)
 
-interface SchemaFieldsProps {
-  schema: Readonly<Record<string, unknown>>
-  onChange: (schema: object) => void
-  /** The name in the field for another property. The draft stores it, too, so that nobody loses it. */
-  typed: string
-  onTyped: (name: string) => void
-}
-
 /** Which properties a schema names, of which type, and which of them an event must have. */
-export function SchemaFields ({ schema, onChange, typed, onTyped }: SchemaFieldsProps) {
+export function SchemaFields ({ schema, onChange }: { schema: Fields, onChange: (schema: object) => void }) {
   const properties = fieldsOf(schema['properties'])
   const required = requiredOf(schema)
-  const names = [...new Set([...Object.keys(properties), ...required.map(String)])]
+  const [typed, setTyped] = useState('')
+  // What is typed is in the draft at once, so that storing it without a press of the button loses nothing.
+  const [pending, setPending] = useState('')
+  const names = [...new Set([...Object.keys(properties), ...required.map(String)])].filter((name) => name !== pending)
   const list = useFocusOnParts<HTMLDivElement>(names.length)
   const known = useNames('properties')
   const write = (name: string, property: unknown): void => onChange({ ...schema, properties: { ...properties, [name]: property } })
+  const type = (name: string): void => {
+    const { [pending]: _, ...others } = properties
+    const next = names.includes(name) ? '' : name
+    setTyped(name)
+    setPending(next)
+    if (next !== pending) onChange({ ...schema, properties: next === '' ? others : { ...others, [next]: {} } })
+  }
   const add = (): void => {
-    if (typed === '' || names.includes(typed)) return
-    onChange(addProperty(schema, typed))
-    onTyped('')
+    setPending('')
+    if (pending !== '') setTyped('')
   }
   const remove = (name: string): void => {
     const { [name]: _, ...others } = properties
@@ -56,7 +59,7 @@ export function SchemaFields ({ schema, onChange, typed, onTyped }: SchemaFields
         <label>
           Another property{' '}
           <input
-            list='property-names' maxLength={200} value={typed} onInput={(event) => onTyped(event.currentTarget.value)}
+            list='property-names' maxLength={200} value={typed} onInput={(event) => type(event.currentTarget.value)}
             onKeyDown={(event) => {
               if (event.key !== 'Enter') return
               // Not what stores the form around it.

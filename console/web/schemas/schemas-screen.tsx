@@ -6,10 +6,9 @@ import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Failed, OnOff, Table } from '../states.tsx'
 import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from './event-schemas.ts'
-import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SCHEMA_SCREEN } from './schema-detail.tsx'
 import { REQUESTS } from './activation.tsx'
-import { DefinitionDetail, NewDefinition } from '../drafts/definition-screen.tsx'
+import { DefinitionDetail, NewDefinition } from '../frame/definition-screen.tsx'
 
 /** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
 export function SchemasScreen () {
@@ -39,7 +38,6 @@ function SchemaList () {
 }
 
 function SchemaTable ({ schemas }: { schemas: readonly EventSchema[] }) {
-  const quarantined = useQuarantined()
   const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await REQUESTS.counts(COUNTED_DAYS, signal))
   const now = Date.now()
   const failedOf = (id: number): string => {
@@ -52,7 +50,7 @@ function SchemaTable ({ schemas }: { schemas: readonly EventSchema[] }) {
       {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
       <Table
         label='Schemas'
-        head={['Event', 'Enforced', '#Newest version', `#Not met in ${COUNTED_DAYS} days`, may('dead_letter:read') && '#Quarantined', 'Owner', 'Changed']}
+        head={['Event', 'Enforced', '#Newest version', `#Not met in ${COUNTED_DAYS} days`, 'Owner', 'Changed']}
       >
         {schemas.map((schema) => (
           <tr key={schema.id}>
@@ -63,9 +61,6 @@ function SchemaTable ({ schemas }: { schemas: readonly EventSchema[] }) {
             <td><OnOff isOn={schema.active_version !== null}>{describeEnforced(schema)}</OnOff></td>
             <td class='number'>{schema.version}</td>
             <td class='number'>{failedOf(schema.id)}</td>
-            {may('dead_letter:read') && (
-              <td class='number'><Quarantined event={schema.event} counts={quarantined} /></td>
-            )}
             <td class='value'>{showText(schema.owner, 60)}</td>
             <td title={formatUtc(schema.updated_at)}>{formatAgo(schema.updated_at, now)}</td>
           </tr>

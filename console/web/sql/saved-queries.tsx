@@ -1,11 +1,10 @@
 import { useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
-import { Ask, FormDialog } from '../confirm.tsx'
+import { TextsDialog } from '../confirm.tsx'
 import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'
 import type { Loaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
-import { may } from '../session.ts'
 import { Checkbox, Show } from '../states.tsx'
 
 export type SavedQuery = Schema<'SavedQuery'>
@@ -51,39 +50,18 @@ interface SaveDialogProps {
 }
 
 /** Saves a query under a name: a new one, or changes the one that is open. */
-export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps) {
-  const [name, setName] = useState(saved?.name ?? '')
-  const [description, setDescription] = useState(saved?.description ?? '')
+export function SaveDialog ({ fields, saved, ...props }: SaveDialogProps) {
   const [asNew, setAsNew] = useState(false)
-  const save = async (): Promise<SavedQuery> => {
-    const body = { ...fields, name: name.trim(), description }
+  const save = async (texts: Record<string, string>): Promise<SavedQuery> => {
+    const body = { ...fields, ...texts }
     return saved === undefined || asNew
       ? await request(savedQueriesPath(), { method: 'POST', body })
       : await request(savedQueriesPath(saved.id), { method: 'PATCH', body: { ...body, updated_at: saved.updated_at } })
   }
   return (
-    <FormDialog title='Save the query' action='Save' isReady={name.trim() !== ''} onConfirm={save} onDone={onSaved} onClose={onClose}>
-      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-      <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+    <TextsDialog title='Save the query' texts={{ name: saved?.name ?? '', description: saved?.description ?? '' }} save={save} onDone={props.onSaved} onClose={props.onClose}>
       {saved !== undefined && <Checkbox label='Save as new' isOn={asNew} onChange={setAsNew} />}
       <p class='hint'>Saves text, parameter values and chart, visible to everyone whose key can read queries of this project.</p>
-    </FormDialog>
-  )
-}
-
-/** Deletes the query that is open. */
-export function DeleteQuery ({ saved, onDeleted }: { saved: SavedQuery, onDeleted: () => void }) {
-  const [isAsking, setAsking] = useState(false)
-  if (!may('query:write')) return null
-  const remove = async () => await request(savedQueriesPath(saved.id), { method: 'DELETE' })
-  return (
-    <>
-      <button type='button' onClick={() => setAsking(true)}>Delete …</button>
-      {isAsking && (
-        <Ask title={`Delete ${showText(saved.name, 80)}?`} action='Delete' onClose={() => setAsking(false)} onConfirm={remove} onDone={onDeleted}>
-          <p>Links to this query will stop working. Nothing else is lost.</p>
-        </Ask>
-      )}
-    </>
+    </TextsDialog>
   )
 }

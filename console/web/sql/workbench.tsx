@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, fetchFile } from '../api-client.ts'
+import { DeleteDialog } from '../confirm.tsx'
 import { fileName, offerFile } from '../offer-file.ts'
 import { navigate, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -8,7 +9,7 @@ import type { ChartChoice } from './chart-model.ts'
 import { QueryEditor } from './query-editor.tsx'
 import { positionOf, type QueryRun, runQuery } from './query-result.ts'
 import { ResultTable, RunFailure, RunStatus } from './result-view.tsx'
-import { DeleteQuery, SaveDialog, type SavedQuery, type SavedQueryFields } from './saved-queries.tsx'
+import { SaveDialog, savedQueriesPath, type SavedQuery, type SavedQueryFields } from './saved-queries.tsx'
 import { defaultValue, findParameters, type Parameter, parameterValue } from './sql-parameters.ts'
 import { Select } from '../states.tsx'
 
@@ -103,7 +104,7 @@ function useRun (draft: Draft, parameters: Record<string, string>, maxRows: numb
 export function Workbench ({ saved, draft: first, onChanged, onSaved }: WorkbenchProps) {
   const [draft, setDraft] = useState<Draft>({ query: first.query, parameters: first.parameters, chart: first.chart })
   const [maxRows, setMaxRows] = useState<number>(ROWS[0])
-  const [isSaving, setSaving] = useState(false)
+  const [open, setOpen] = useState<'save' | 'delete'>()
   const [notice, setNotice] = useState('')
   const project = shownProjectId()
 
@@ -146,8 +147,8 @@ export function Workbench ({ saved, draft: first, onChanged, onSaved }: Workbenc
           label='First' value={maxRows} options={ROWS.map((rows) => [rows, `${rows.toLocaleString('en')} rows`] as const)}
           onChange={(value) => setMaxRows(Number(value))}
         />
-        {may('query:write') && <button type='button' onClick={() => setSaving(true)}>Save …</button>}
-        {saved !== undefined && <DeleteQuery saved={saved} onDeleted={() => { onChanged(); navigate(`/projects/${project}/sql`) }} />}
+        {may('query:write') && <button type='button' onClick={() => setOpen('save')}>Save …</button>}
+        {saved !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
         <Share draft={{ ...draft, parameters: values }} name={saved?.name} onNotice={setNotice} />
         {isChanged && <span class='hint'>Changed, not saved.</span>}
       </div>
@@ -157,9 +158,19 @@ export function Workbench ({ saved, draft: first, onChanged, onSaved }: Workbenc
         <RunFailure run={run} onShow={() => showError(run)} />
       )}
       {run !== undefined && run.columns.length > 0 && <Result run={run} chart={draft.chart} onChart={(chart) => change({ chart })} />}
-      {isSaving && (
+      {open === 'delete' && saved !== undefined && (
+        <DeleteDialog
+          name={saved.name} path={savedQueriesPath(saved.id)} onClose={() => setOpen(undefined)}
+          onDone={() => {
+            onChanged()
+            navigate(`/projects/${project}/sql`)
+          }}
+        >Links to this query will stop working. Nothing else is lost.
+        </DeleteDialog>
+      )}
+      {open === 'save' && (
         <SaveDialog
-          fields={{ ...draft, parameters: values }} saved={saved} onClose={() => setSaving(false)}
+          fields={{ ...draft, parameters: values }} saved={saved} onClose={() => setOpen(undefined)}
           onSaved={({ id }) => {
             onChanged()
             if (id === saved?.id) onSaved()

@@ -1,19 +1,18 @@
 /** The frame of the screens of rules and event schemas: one of them with its draft and versions, and a new one. */
 import type { ComponentChildren, JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import { Ask, Confirm, useAttempt } from '../confirm.tsx'
+import { Ask, Confirm, TextsDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Form, Show } from '../states.tsx'
+import { Form, Show } from '../states.tsx'
 import { type ContentDraft, useContentDraft } from './content-draft.ts'
 import type { AskedEvents, Checked, CheckFollower, Definition, DefinitionRequests, DefinitionVersion } from './definition-requests.ts'
-import { type Content, StoreDraft, useDraftBase } from './draft-base.tsx'
-import { type DraftLanguage, writeJson } from './json-text.ts'
+import { type Change, Changes, ToDraft } from './differences.tsx'
+import { type Content, SaveDraft, useDraftBase } from './draft-base.tsx'
+import { type DraftLanguage, type Fields, listDifferences, writeJson } from './json-text.ts'
 import { StoredCheck } from './stored-check.tsx'
-import { useUnsaved } from './unsaved.tsx'
-import { ActiveVersion, Versions } from './version-parts.tsx'
 import { Title } from '../title.tsx'
 
 /** What the screens of a kind say and show in their own way. */
@@ -29,12 +28,13 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
   whenNone: string
   whenDisabled: string
   Facts: (props: { definition: D, versions: readonly V[] }) => JSX.Element
-  Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean }) => JSX.Element
+  /** `version` is the one that the draft was made of. */
+  Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean, version: number }) => JSX.Element
   check: { hint: string, limit: number }
   Found: (props: { prediction: Prediction, definition: D }) => JSX.Element
   Activate: (props: ActivateProps<D, V, Prediction>) => JSX.Element
-  /** Changes what does not make a version. */
-  notes: { title: string, Dialog: (props: DialogProps<D>) => JSX.Element } | null
+  /** Texts that do not make a version, beside the description. */
+  notesOf: (definition: D) => Record<string, string>
 }
 
 export interface DialogProps<D> {
@@ -78,29 +78,24 @@ interface DetailProps<D extends Definition, V extends DefinitionVersion, P exten
 type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete' | 'notes' }
 
 function Detail<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, definition, versions, reload }: DetailProps<D, V, P>) {
-  const { language: { contentOf }, requests, Facts, Editor, Found, notes } = screen
+  const { language: { contentOf }, requests, Facts, Editor, Found } = screen
   const { id, version: newest, active_version: active } = definition
   const mayWrite = may('event_definition:write')
   const [prediction, setPrediction] = useState<P>()
   const [open, setOpen] = useState<Open>()
   // What was predicted is of the draft as it was.
   const draft = useContentDraft(writeJson(contentOf(definition)), screen.language, () => setPrediction(undefined))
-  const { change } = draft
-  const store = async (version: number): Promise<Content | undefined> => {
-    const fields = draft.read()
-    if (fields === undefined) return undefined
-    const stored = await draft.explain(async () => await requests.change(id, { ...fields, version }))
+  const change = (content: Fields): void => draft.change(writeJson(content))
+  const store = async (version: number): Promise<Content<Fields> | undefined> => {
+    const stored = await draft.submit(async (fields) => await requests.change(id, { ...fields, version }))
     return stored === undefined ? undefined : { version: stored.version, content: contentOf(stored) }
   }
-  const storing = useDraftBase({ version: newest, content: contentOf(definition) }, { says: draft.says, change, store, reload })
+  const storing = useDraftBase({ newest: { version: newest, content: contentOf(definition) }, draft: draft.content, change, store, reload })
   const check = async (events: AskedEvents, follower: CheckFollower): Promise<void> => {
-    const fields = draft.read()
-    if (fields === undefined) return
     setPrediction(undefined)
-    setPrediction(await draft.explain(async () => await requests.check(id, { ...fields, ...events }, follower)))
+    setPrediction(await draft.submit(async (fields) => await requests.check(id, { ...fields, ...events }, follower)))
   }
   const isNewest = storing.isStored && storing.base.version === newest
-  const contents = versions.map((version) => ({ ...version, content: contentOf(version) }))
   const activate = (version: number): void => setOpen({ what: 'activate', version })
 
   return (
@@ -112,24 +107,32 @@ function Detail<D extends Definition, V extends DefinitionVersion, P extends Che
         <p class='toolbar'>
           <button type='button' class={isNewest && active !== newest ? 'primary' : ''} onClick={() => activate(newest)}>Activate …</button>
           {active !== null && <button type='button' onClick={() => setOpen({ what: 'disable' })}>Disable …</button>}
-          {notes !== null && <button type='button' onClick={() => setOpen({ what: 'notes' })}>{notes.title} …</button>}
+          <button type='button' onClick={() => setOpen({ what: 'notes' })}>Description …</button>
           <button type='button' onClick={() => setOpen({ what: 'delete' })}>Delete …</button>
         </p>
       )}
       <div class='beside'>
-        <div>
+        <Form onSubmit={storing.save}>
           <h2>Draft</h2>
-          <Editor name={screen.nameOf(definition)} draft={draft} isReadOnly={!mayWrite} />
-          {mayWrite && <StoreDraft draft={storing} versions={contents} />}
-        </div>
-        <ActiveVersion active={active} versions={contents} text={draft.text} whenNone={screen.whenNone} />
+          <Editor name={screen.nameOf(definition)} draft={draft} isReadOnly={!mayWrite} version={storing.base.version} />
+          {mayWrite && <SaveDraft of={storing} action='Store a version' />}
+        </Form>
+        <Active screen={screen} active={active} versions={versions} draft={draft.content} />
       </div>
       {may('event:read') && (
         <StoredCheck text={draft.text} {...screen.check} check={check}>
           {prediction !== undefined && <Found prediction={prediction} definition={definition} />}
         </StoredCheck>
       )}
-      <Versions active={active} versions={contents} mayWrite={mayWrite} onDraft={change} onActivate={activate} />
+      <h2>Versions</h2>
+      <Changes of={versions.map((version, index) => toChange(version, versions[index + 1], screen.language, definition))}>
+        {({ version, content }) => mayWrite && (
+          <>
+            <ToDraft version={version} onPress={() => change(content)} />
+            {version !== active && <button type='button' onClick={() => activate(version)}>Activate<span class='hidden'> version {version}</span> …</button>}
+          </>
+        )}
+      </Changes>
       {open !== undefined && (
         <OpenDialog
           screen={screen} definition={definition} versions={versions} open={open} prediction={isNewest ? prediction : undefined}
@@ -140,24 +143,67 @@ function Detail<D extends Definition, V extends DefinitionVersion, P extends Che
   )
 }
 
+function toChange (
+  of: DefinitionVersion, before: DefinitionVersion | undefined, { contentOf }: DraftLanguage, { first_version: first, active_version: active }: Definition
+): Change<Fields> {
+  const { version, created_at: at, created_by: by } = of
+  return {
+    version, at, by: by?.email ?? 'the command line', about: version === active ? '; active' : '', content: contentOf(of),
+    before: before !== undefined ? contentOf(before) : version === first ? {} : undefined
+  }
+}
+
+interface ActiveProps<D extends Definition, V extends DefinitionVersion, P extends Checked> {
+  screen: DefinitionScreen<D, V, P>
+  active: number | null
+  versions: readonly V[]
+  draft: Fields | undefined
+}
+
+/** The enforced version, and its differences from the draft. */
+function Active<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, active, versions, draft }: ActiveProps<D, V, P>) {
+  const enforced = versions.find(({ version }) => version === active)
+  if (enforced === undefined) {
+    return (
+      <div>
+        <h2>Active{active !== null && `: version ${active}`}</h2>
+        <p class='hint'>{active === null ? screen.whenNone : 'It is older than the versions shown here.'}</p>
+      </div>
+    )
+  }
+  const content = screen.language.contentOf(enforced)
+  const places = draft === undefined ? [] : listDifferences(content, draft).map(({ place }) => place)
+  return (
+    <div>
+      <h2>Active: version {active}</h2>
+      <p class='hint' role='status'>
+        {draft === undefined ? 'The draft is invalid.' : places.length === 0 ? 'The draft says the same.' : `The draft differs in ${showText(places.join(', '), 1000)}.`}
+      </p>
+      <pre tabIndex={0} aria-label={`Version ${active}`}>{writeJson(content)}</pre>
+    </div>
+  )
+}
+
 interface OpenDialogProps<D extends Definition, V extends DefinitionVersion, P extends Checked> extends Omit<ActivateProps<D, V, P>, 'version'> {
   screen: DefinitionScreen<D, V, P>
   open: Open
 }
 
 function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, open, ...props }: OpenDialogProps<D, V, P>) {
-  const { requests, noun, Activate, notes } = screen
-  const { definition: { id }, onClose, onDone } = props
+  const { requests, noun, Activate } = screen
+  const { definition, onClose, onDone } = props
+  const change = async (fields: object) => await requests.change(definition.id, fields)
   switch (open.what) {
     case 'activate': return <Activate {...props} version={open.version} />
-    case 'notes': return notes === null ? null : <notes.Dialog {...props} />
-    case 'disable': {
-      const disable = async () => await requests.change(id, { active_version: null })
-      return <Ask title='Disable' action='Disable' onClose={onClose} onConfirm={disable} onDone={onDone}><p>{screen.whenDisabled}</p></Ask>
-    }
+    case 'notes': return <TextsDialog title='Description' texts={{ description: definition.description, ...screen.notesOf(definition) }} save={change} onDone={onDone} onClose={onClose} />
+    case 'disable': return (
+      <Ask title='Disable' action='Disable' onClose={onClose} onConfirm={async () => await change({ active_version: null })} onDone={onDone}>
+        <p>{screen.whenDisabled}</p>
+      </Ask>
+    )
     case 'delete': return (
       <Confirm
-        title={`Delete the ${noun}`} word='delete' action='Delete' onClose={onClose} onConfirm={async () => await requests.remove(id)}
+        title={`Delete the ${noun}`} word='delete' action='Delete' onClose={onClose} onConfirm={async () => await requests.remove(definition.id)}
         onDone={() => navigate(homeOf(screen))}
       >
         <p>It is no longer enforced and disappears from the list. To only stop enforcing it, disable it instead.</p>
@@ -170,7 +216,7 @@ interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, 
   screen: DefinitionScreen<D, V, P>
   action: string
   /** The content that the editor begins with. */
-  example: unknown
+  example: Fields
   /** The other fields of the request, and the inputs for them. */
   fields: object
   inputs: ComponentChildren
@@ -184,26 +230,20 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
 ) {
   const { Editor, language, requests } = screen
   const draft = useContentDraft(writeJson(example), language)
-  const { isBusy, error, attempt } = useAttempt()
-  useUnsaved(isTouched || draft.typed !== '' || draft.text !== writeJson(example))
-  const create = async (): Promise<void> => {
-    const content = draft.read()
-    if (content === undefined) return
-    await attempt(async () => {
-      const created = await draft.explain(async () => await requests.create({ ...fields, ...content }))
-      if (created !== undefined) navigate(`${homeOf(screen)}/${created.id}`)
-    })
+  const store = async (): Promise<undefined> => {
+    const created = await draft.submit(async (content) => await requests.create({ ...fields, ...content }))
+    if (created !== undefined) navigate(`${homeOf(screen)}/${created.id}`)
   }
+  const storing = useDraftBase({ newest: { version: 0, content: example }, draft: draft.content, change: () => {}, store, reload: () => {}, isTouched })
   return (
     <section>
       <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
       <Title name={`New ${screen.noun}`} />
       <p class='hint'>A stored draft is not enforced: check it against stored events first, then activate it.</p>
-      <Form class='schema-form' onSubmit={async () => { if (!isBusy) await create() }}>
+      <Form class='schema-form' onSubmit={storing.save}>
         {inputs}
-        <Editor name={name} draft={draft} isReadOnly={false} />
-        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
-        <p class='actions'><button type='submit' class='primary' disabled={isBusy}>{action}</button></p>
+        <Editor name={name} draft={draft} isReadOnly={false} version={0} />
+        <SaveDraft of={storing} action={action} />
       </Form>
     </section>
   )

@@ -3,7 +3,7 @@ import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { projectId } from '../router.ts'
 
 /** What rules and event schemas have in common. */
-export type Definition = Pick<Schema<'EventRule'>, 'id' | 'description' | 'version' | 'active_version'>
+export type Definition = Pick<Schema<'EventRule'>, 'id' | 'description' | 'version' | 'first_version' | 'active_version'>
 
 /** A version as the API answers it. */
 export type DefinitionVersion = Pick<

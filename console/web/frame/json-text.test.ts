@@ -1,5 +1,5 @@
 import t from 'tap'
-import { listDifferences, readJson, toTextError } from './json-text.ts'
+import { listDifferences, mergeChanges, readJson, toTextError } from './json-text.ts'
 
 t.test('an error of the API names its field by the names of the text', async (t) => {
   const fieldOf = (attr: string | null): string => toTextError({ message: 'no', attr }, 'schema__').field
@@ -36,4 +36,14 @@ t.test('a difference has the old and new values, in lists of objects too', async
   t.same(listDifferences({ value: ['a'] }, { value: ['a', 'b'] }), [{ place: 'value', before: '["a"]', after: '["a","b"]' }])
   t.same(listDifferences([{ a: 1, b: 2 }], [{ b: 2, a: 1 }]), [])
   t.same(listDifferences({}, { groups: [] }), [{ place: 'groups', before: null, after: '[]' }])
+})
+
+t.test('a draft goes on from what somebody else stored, with only its own changes', async (t) => {
+  const base = { name: '', active: true, groups: [{ rollout: 20 }], gone: 1 }
+  const theirs = { ...base, groups: [{ rollout: 90 }], added: 2 }
+  const { gone, ...mine } = { ...base, name: 'Mine' }
+
+  t.same(mergeChanges<object>(base, mine, theirs), { name: 'Mine', active: true, groups: [{ rollout: 90 }], added: 2 })
+  t.same(mergeChanges<object>(base, { ...base, groups: [{ rollout: 5 }] }, theirs), { ...theirs, groups: [{ rollout: 5 }] }, 'the draft wins where both changed a field')
+  t.same(mergeChanges<object>(base, base, theirs), theirs)
 })

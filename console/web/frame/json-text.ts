@@ -8,14 +8,15 @@ export interface TextError {
   field: string
 }
 
+export type Fields = Readonly<Record<string, unknown>>
+
 /** What the text of a draft means. */
 export interface DraftLanguage {
   /** The fields of a request that it stands for, or why it stands for none. */
-  read: (value: unknown) => { fields: object, error?: undefined } | { error: { message: string, attr: string | null } }
+  read: (value: unknown) =>
+    { fields: object, error?: undefined } | { fields?: undefined, error: { message: string, attr: string | null } }
   /** What an editor shows of a definition, of a version, or of such fields. */
-  contentOf: (of: any) => unknown
-  /** With one more part of a name, where the editor has a field for that; the same when it is there already. */
-  add?: (value: Readonly<Record<string, unknown>>, name: string) => object
+  contentOf: (of: any) => Fields
   /** Whether an error of the API is about the draft. */
   isOf: (attr: string | null) => boolean
   /** What stands before the draft in `attr` of an error: `schema__`. */
@@ -65,6 +66,16 @@ export function listDifferences (one: unknown, other: unknown, limit = 20): Diff
     const [was, is] = [new Map(Object.entries(left)), new Map(Object.entries(right))]
     for (const name of new Set([...was.keys(), ...is.keys()])) compare(was.get(name), is.get(name), [...path, name])
   }
+}
+
+/** What `theirs` becomes when each field gets the value of `mine` that differs from `base`. */
+export function mergeChanges<C extends object> (base: C, mine: C, theirs: C): C {
+  const [was, is] = [new Map(Object.entries(base)), new Map(Object.entries(mine))]
+  const changed = [...new Set([...was.keys(), ...is.keys()])]
+    .filter((name) => listDifferences(was.get(name), is.get(name), 1).length > 0)
+  const merged = { ...theirs, ...Object.fromEntries([...is].filter(([name]) => changed.includes(name))) }
+  for (const name of changed) if (!is.has(name)) Reflect.deleteProperty(merged, name)
+  return merged
 }
 
 function isListOfFields (value: unknown): value is object[] {
