@@ -14,12 +14,7 @@ export function isLogLevel (text: string): text is LogLevel {
 /** Facts of a line beside its sentence; an error under `err`. */
 type Fields = Readonly<Record<string, unknown>>
 
-export interface Logger {
-  info: (fields: Fields, text: string) => void
-  warn: (fields: Fields, text: string) => void
-  error: (fields: Fields, text: string) => void
-  fatal: (fields: Fields, text: string) => void
-}
+export type Logger = ReturnType<typeof createLogger>
 
 /** Over which repetitions of a warning or an error are counted, in milliseconds. */
 const WINDOW_MS = 60_000
@@ -33,9 +28,7 @@ const SUBJECTS = ['definition', 'file', 'folder', 'part', 'table', 'user'] as co
  *
  * @param write  Takes a line without its end. Default: standard output.
  */
-export function createLogger (
-  level: LogLevel, write: (line: string) => void = writeLine, windowMs: number = WINDOW_MS
-): Logger {
+export function createLogger (level: LogLevel, write: (line: string) => void = writeLine, windowMs = WINDOW_MS) {
   const repeated = new Map<string, number>()
 
   function log (name: LogLevel, fields: Fields, text: string): void {
@@ -62,10 +55,10 @@ export function createLogger (
   }
 
   return {
-    info: (fields, text) => log('info', fields, text),
-    warn: (fields, text) => logOnce('warn', fields, text),
-    error: (fields, text) => logOnce('error', fields, text),
-    fatal: (fields, text) => log('fatal', fields, text)
+    info: (fields: Fields, text: string) => log('info', fields, text),
+    warn: (fields: Fields, text: string) => logOnce('warn', fields, text),
+    error: (fields: Fields, text: string) => logOnce('error', fields, text),
+    fatal: (fields: Fields, text: string) => log('fatal', fields, text)
   }
 }
 

@@ -1,11 +1,11 @@
 /** The process of the server: the engine inside, ClickHouse's HTTP interface outside. */
 import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { THREADS } from './engine/profiles.ts'
 import { HeldServer } from './http/held-server.ts'
 import { createLogger, type Logger } from './json-log.ts'
 import { findOpenLogins, isLoopback, type Options, readOptions, StartError, USAGE } from './options.ts'
 import { isReplacement } from './restart.ts'
+import manifest from './package.json' with { type: 'json' }
 import type * as ServerModule from './start-server.ts'
 
 /** Far more than an orderly end takes. */
@@ -21,7 +21,7 @@ ensureThreads()
 try {
   const options = readOptions(process.argv.slice(2), process.env)
   if (options === 'help') process.stdout.write(USAGE)
-  else if (options === 'version') process.stdout.write(`${readVersion()}\n`)
+  else if (options === 'version') process.stdout.write(`${manifest.version}\n`)
   else await run(options)
 } catch (error) {
   fail('could not start', error)
@@ -92,11 +92,6 @@ function readAddressSpaceLimit (): number | null {
   } catch {
     return null
   }
-}
-
-function readVersion (): string {
-  const manifest: unknown = JSON.parse(readFileSync(path.join(import.meta.dirname, 'package.json'), 'utf8'))
-  return typeof manifest === 'object' && manifest !== null && 'version' in manifest ? String(manifest.version) : ''
 }
 
 /**

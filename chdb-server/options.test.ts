@@ -26,7 +26,7 @@ t.test('names every option that is not valid', async (t) => {
   const read = (...args: string[]) => () => readOptions(args, {})
 
   t.throws(read('--port', '70000', '--memory-bytes', '1 GB', '--log-level', 'loud'), {
-    code: 'CHDB_SERVER_START', message: /--log-level must be one of .*\n--port must be .* but is "70000"\n--memory-bytes must be .* but is "1 GB"/
+    name: 'StartError', message: /--log-level must be one of .*\n--port must be .* but is "70000"\n--memory-bytes must be .* but is "1 GB"/
   })
   t.throws(read('--send-timeout-seconds', '0'), { message: /--send-timeout-seconds must be a whole number from 1/ })
   t.throws(read('--prot', '1'), { message: /'--prot'[^]*Usage: chdb-server/ })

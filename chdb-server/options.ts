@@ -1,35 +1,15 @@
 /** What the server is started with: its command line, and passwords, by environment or standard input. */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { isLogLevel, LOG_LEVELS, type LogLevel } from './json-log.ts'
+import { isLogLevel, LOG_LEVELS } from './json-log.ts'
 import { ANALYST, digestPassword, type LoginDigests } from './http/authenticate.ts'
 
 /** The server cannot start as it was told to; its message says what to change. */
 export class StartError extends Error {
-  readonly code = 'CHDB_SERVER_START'
-
-  constructor (message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.name = 'StartError'
-  }
+  override name = 'StartError'
 }
 
-export interface Options {
-  dataDir: string
-  /** 0: any free port. */
-  port: number
-  /** Address to listen on. */
-  host: string
-  /** Created at the start; analysts who name no database are in it. */
-  database: string
-  /** Maximum memory of the engine, in bytes; 0: a share of what there is. */
-  memoryBytes: number
-  /** How long a client may take nothing of its answer. */
-  sendTimeoutSeconds: number
-  logLevel: LogLevel
-  logins: LoginDigests
-  loginsFromStdin: boolean
-}
+export type Options = Exclude<ReturnType<typeof readOptions>, string>
 
 export const USAGE = `Usage: chdb-server [options]
 
@@ -59,10 +39,10 @@ const DIGEST = /^[0-9a-f]{64}$/
  * @returns what is to be printed instead, for `help` and `version`.
  * @throws {StartError} naming each option that is not valid.
  */
-export function readOptions (args: readonly string[], env: NodeJS.ProcessEnv): Options | 'help' | 'version' {
+export function readOptions (args: readonly string[], env: NodeJS.ProcessEnv) {
   const values = parse(args)
-  if (values.help) return 'help'
-  if (values.version) return 'version'
+  if (values.help) return 'help' as const
+  if (values.version) return 'version' as const
   const problems: string[] = []
   const readNumber = (name: 'port' | 'memory-bytes' | 'send-timeout-seconds', least: number, most: number): number => {
     const text = values[name]
@@ -74,16 +54,23 @@ export function readOptions (args: readonly string[], env: NodeJS.ProcessEnv): O
   if (!isLogLevel(logLevel)) problems.push(`--log-level must be one of ${LOG_LEVELS.join(', ')}, but is ${JSON.stringify(logLevel)}`)
   const options = {
     dataDir: values['data-dir'],
+    /** 0: any free port. */
     port: readNumber('port', 0, LARGEST_PORT),
+    /** Address to listen on. */
     host: values.host,
+    /** Created at the start; analysts who name no database are in it. */
     database: values.database,
+    /** Maximum memory of the engine; 0: a share of what there is. */
     memoryBytes: readNumber('memory-bytes', 0, Number.MAX_SAFE_INTEGER),
+    /** How long a client may take nothing of its answer. */
     sendTimeoutSeconds: readNumber('send-timeout-seconds', 1, 86_400),
-    logLevel: isLogLevel(logLevel) ? logLevel : 'info',
+    logLevel: isLogLevel(logLevel) ? logLevel : 'info' as const,
     loginsFromStdin: values['logins-on-stdin'],
     logins: values['logins-on-stdin'] ? readDigests(readFileSync(0, 'utf8')) : readPasswords(values.user, env)
   }
-  if (!isLoopback(options.host)) problems.push(...findMissingPasswords(options.logins))
+  for (const user of isLoopback(options.host) ? [] : findOpenLogins(options.logins)) {
+    problems.push(`user ${user} must have a password (CHDB_SERVER_PASSWORD) when --host is no address of this machine alone (127.0.0.1)`)
+  }
   if (problems.length > 0) throw new StartError(problems.join('\n'))
   return options
 }
@@ -97,11 +84,6 @@ export function isLoopback (host: string): boolean {
 export function findOpenLogins (logins: LoginDigests): string[] {
   const none = digestPassword('')
   return Object.keys(logins).filter((user) => logins[user] === none)
-}
-
-function findMissingPasswords (logins: LoginDigests): string[] {
-  return findOpenLogins(logins).map((user) =>
-    `user ${user} must have a password (CHDB_SERVER_PASSWORD) when --host is no address of this machine alone (127.0.0.1)`)
 }
 
 function readPasswords (user: string, env: NodeJS.ProcessEnv): LoginDigests {

@@ -48,9 +48,13 @@ t.test('packed alone, it starts, and exports what its README names', async (t) =
   const code = `import { digestPassword, MAIN } from 'chdb-server'
     import { quoteString } from 'chdb-server/sql-lexer'
     import { startTestServer } from 'chdb-server/testing'
-    console.log(MAIN, quoteString("it's"), digestPassword('').length, typeof startTestServer)`
+    const ends = []
+    const server = await startTestServer({ after: (work) => ends.push(work) })
+    const answer = await server.ask('SELECT currentDatabase()', { user: 'analyst' })
+    for (const end of ends) await end()
+    console.log(MAIN, quoteString("it's"), digestPassword('').length, answer.text.trim())`
   const { stdout: printed } = await run(process.execPath, ['--input-type=module', '--eval', code], { cwd: path.join(folder, 'user') })
-  t.equal(printed, `${path.join(installed, 'dist', 'main.js')} 'it\\'s' 64 function\n`)
+  t.equal(printed, `${path.join(installed, 'dist', 'main.js')} 'it\\'s' 64 shop\n`)
   t.notOk(globSync('**/*.test.*', { cwd: installed }).length)
   const server = await startTestServer(t, { main: path.join(installed, 'chdb-server.js') })
   t.equal((await server.ask('SELECT 1')).text, '1\n')

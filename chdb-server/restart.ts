@@ -38,20 +38,15 @@ export class EndedQueries {
   }
 }
 
-interface Replacement {
-  /** At which this process was reached, also when it was chosen by the system. */
-  port: number
-  env: NodeJS.ProcessEnv
-  /** What the new process reads from its standard input. */
-  stdin: string | undefined
-  /** A named pipe, for that. */
-  pipe: string
-}
-
 /**
  * Replaces this process by a new one of its id and arguments, as by kill -9: no thread of the engine outlives it.
+ *
+ * @param next.port   At which this process was reached, also when it was chosen by the system.
+ * @param next.stdin  What the new process reads from its standard input, by the named pipe.
  */
-export function replaceProcess (next: Replacement): never {
+export function replaceProcess (
+  next: { port: number, env: NodeJS.ProcessEnv, stdin: string | undefined, pipe: string }
+): never {
   if (next.stdin === undefined || refillStdin(next.stdin, next.pipe)) {
     const args = process.argv.slice(1).filter((arg) => !arg.startsWith('--port='))
     const command = [process.execPath, ...process.execArgv, ...args, `--port=${next.port}`]

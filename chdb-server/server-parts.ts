@@ -7,7 +7,7 @@ import type { Definitions } from './engine/definitions.ts'
 import type { Engine, SessionState } from './engine/engine.ts'
 import type { FailedWrites } from './engine/failed-writes.ts'
 import type { SessionPool } from './engine/session-pool.ts'
-import type { Spool } from './engine/body-spool.ts'
+import type { ResultPipe, Spool } from './engine/body-spool.ts'
 import type { TokenFlusher } from './insert/flush-tokens.ts'
 import type { ProcessList } from './engine/process-list.ts'
 import type { QueryError } from './http/query-errors.ts'
@@ -17,7 +17,6 @@ import type { QueryRequest } from './http/parse-request.ts'
 import type { KillQuery, ProgressSampler, RunningQueries, Stops } from './engine/running-queries.ts'
 import type { EndedQueries } from './restart.ts'
 import type { QueryLog } from './engine/server-database.ts'
-import type { ResultPipe } from './statement/run-select.ts'
 
 /** What the steps of a request share. */
 export interface ServerParts {

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { hostname } from 'node:os'
 import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { HeldServer } from './http/held-server.ts'
 import { QueryError } from './http/query-errors.ts'
 import type { QueryRecord } from './engine/query-record.ts'
@@ -15,15 +16,14 @@ import { endWithoutClosing, FailedWrites } from './engine/failed-writes.ts'
 import { forgetLostParts } from './insert/forget-lost-parts.ts'
 import { prepareSystemDatabase, QueryLog } from './engine/server-database.ts'
 import { createGuardAnalyst } from './analyst/guard-analyst.ts'
-import { ProcessList } from './engine/process-list.ts'
-import { KillQuery, ProgressSampler, RunningQueries } from './engine/running-queries.ts'
+import { openProcessList } from './engine/process-list.ts'
+import { createKillQuery, createProgressSampler, RunningQueries } from './engine/running-queries.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, OWNER_PROFILE } from './engine/profiles.ts'
 import { EndedQueries, replaceProcess } from './restart.ts'
-import { ResultPipe } from './statement/run-select.ts'
 import type { ServerParts } from './server-parts.ts'
 import { createAnswerRequest } from './http/server.ts'
 import { SessionPool } from './engine/session-pool.ts'
-import { Spool } from './engine/body-spool.ts'
+import { ResultPipe, Spool } from './engine/body-spool.ts'
 import { TokenFlusher } from './insert/flush-tokens.ts'
 import {
   forgetFailedWrite, readFailedWrite, rememberFailedWrite, removePartsWithoutToken
@@ -33,14 +33,6 @@ export interface ServerOptions extends Omit<Options, 'logLevel'> {
   logger: Logger
   http: HeldServer
 }
-
-export interface RunningServer {
-  port: number
-  /** Stops taking requests, lets running inserts end, ends everything else. */
-  close: () => Promise<void>
-}
-
-const NO_SETTINGS = new Map<string, string>()
 
 /** The process promises to be gone within three seconds; the engine needs some of them to close its tables. */
 const INSERTS_MAY_TAKE_MS = 2000
@@ -55,8 +47,8 @@ const INSERTS_MAY_TAKE_BEFORE_RESTART_MS = 1500
  *
  * @throws {StartError} when another process holds the folder, or the port is in use.
  */
-export async function startServer (options: ServerOptions): Promise<RunningServer> {
-  const { logger } = options
+export async function startServer (options: ServerOptions) {
+  const { http, logger } = options
   const dataDir = path.resolve(options.dataDir)
   const engineDir = path.join(dataDir, 'clickhouse')
   const since = readFailedWrite(engineDir)
@@ -74,11 +66,11 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     guard: new SessionPool(engine, { name: 'the guard of analysts', ...POOL_SIZES.guard, settings: GUARD_PROFILE })
   }
   const allowList = loadAllowList()
-  const control = await engine.openSession({}, NO_SETTINGS)
-  const failedWrites = new FailedWrites(await engine.openSession({}, NO_SETTINGS), (failed, lastClean) => {
-    rememberFailedWrite(engineDir, lastClean)
-    endWithoutClosing(logger, { failed })
-  }, (err) => endWithoutClosing(logger, { err }))
+  const control = await engine.openSession()
+  const failedWrites = new FailedWrites(await engine.openSession(), (why) => {
+    if ('since' in why) rememberFailedWrite(engineDir, why.since)
+    endWithoutClosing(logger, why)
+  })
   await prepareSystemDatabase(control, options.database)
   await forgetLostParts(control, { scratchPath: path.join(engineDir, 'server-tokens.tmp'), logger })
   const running = new RunningQueries()
@@ -96,10 +88,10 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     },
     queries: {
       running,
-      killQuery: new KillQuery(control),
-      processes: await ProcessList.open(control, running),
-      queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
-      progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
+      killQuery: createKillQuery(control),
+      processes: await openProcessList(control, running),
+      queryLog: new QueryLog(await engine.openSession(), spool, logger),
+      progress: createProgressSampler(await engine.openSession(), logger),
       endedQueries: new EndedQueries(),
       restart: (stuck) => { void restart(parts, options, { stuck, stdinPipe }) }
     },
@@ -117,7 +109,6 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   await dropUnfinishedParts(control, { before, since, logger })
   await failedWrites.check()
   forgetFailedWrite(engineDir)
-  const { http } = options
   http.release(createAnswerRequest(parts))
   const port = await http.listen(options)
   return { port, close: async () => await closeServer(parts, http) }
@@ -183,8 +174,4 @@ async function endsWithin (limitMs: number, isOver: () => boolean): Promise<bool
     await pause(10)
   }
   return true
-}
-
-async function pause (ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms))
 }

@@ -38,7 +38,7 @@ export const EMBEDDED_CORE: readonly string[] = [
 ].map((name) => `${EMBEDDED}/${name}.test.ts`)
 
 /** Modules that start a service are here, load the engine, or name the entry of a process that they start. */
-export const SERVICES: readonly string[] = ['embedded/postgres/', 'embedded/nats/', 'embedded/supervisor/']
+export const SERVICES: readonly string[] = ['embedded/postgres/', 'embedded/nats/', 'embedded/supervisor/', 'chdb-server/testing/start-test-server.ts']
 const ENGINE = /^import [^']* from '(?:chdb|chdb-server\/testing)'/m
 const ENTRY = /['/][\w-]*main\.ts'/
 

@@ -1,21 +1,8 @@
 import { isUtf8 } from 'node:buffer'
-import { quoteString, scanSqlTokens, type SqlTokenKind } from '../statement/sql-lexer.ts'
+import { quoteString, scanSqlTokens, type SqlTokenKind, unescapeSql } from '../statement/sql-lexer.ts'
 import type { SessionPool } from '../engine/session-pool.ts'
 import type { SessionState } from '../engine/engine.ts'
 import { QueryError } from '../http/query-errors.ts'
-import { DATABASE_ENGINES } from './allow-list.ts'
-
-/**
- * A query as the engine's own parser understood it, written by the engine: keywords in capitals, no comments, one
- * kind of quotes, every escape of a name undone. Texts are bytes as latin1, as a literal may hold any bytes.
- */
-export interface CanonicalQuery {
-  text: string
-  /** Databases of the owner's tables. */
-  ownDatabases: string[]
-  /** The engine's, the server's, and those that lead to files or other servers. */
-  otherDatabases: string[]
-}
 
 export interface CanonicalToken {
   kind: 'word' | 'quoted' | 'string' | 'number' | 'symbol'
@@ -28,78 +15,54 @@ export interface CanonicalToken {
 /** Longer statements than an analyst's session takes need no judging. */
 const MAX_BYTES = 1_048_576
 const PLAIN: SessionState = { database: 'default', settings: new Map() }
-const DATABASES = DATABASE_ENGINES.map(quoteString).join()
+/** Where the owner's tables are. Every other engine of databases is the engine's own, or leads to files or servers. */
+const DATABASES = "'Atomic', 'Ordinary'"
 
 /**
- * Has the engine parse a query and write it down. Nothing of the query is run or resolved.
+ * Has the engine parse a query and write it down as it understood it: keywords in capitals, no comments, one kind of
+ * quotes, every escape of a name undone. Texts are bytes as latin1, as a literal may hold any bytes. Nothing of the
+ * query is run or resolved.
  *
  * It is done twice: a text that is not written the same way again would be read differently from how it was meant.
  *
  * @param pool  Sessions for this work alone, whose settings no client can change.
  * @throws the engine's syntax error; {QueryError} 62 for a query too long or not stable.
  */
-export async function canonicalize (pool: SessionPool, sql: string, signal: AbortSignal): Promise<CanonicalQuery> {
+export async function canonicalize (pool: SessionPool, sql: string, signal: AbortSignal) {
   if (Buffer.byteLength(sql) > MAX_BYTES) throw new QueryError(62, `Syntax error: Max query size exceeded (${MAX_BYTES} bytes)`)
-  const bytes = await askEngine(pool, signal, `SELECT formatQuerySingleLine(${quoteString(sql)}) AS first,
-    ifNull(formatQuerySingleLineOrNull(first), '') AS second,
-    groupArrayIf(name, engine IN (${DATABASES})), groupArrayIf(name, engine NOT IN (${DATABASES})) FROM system.databases`)
-  const row = new RowReader(bytes)
-  const [first, second] = [row.readString(), row.readString()]
+  const [first = '', second, ownDatabases = '', otherDatabases = ''] = await askEngine(pool, signal, `
+    SELECT formatQuerySingleLine(${quoteString(sql)}) AS first, ifNull(formatQuerySingleLineOrNull(first), '') AS second,
+      ${joinNames(`engine IN (${DATABASES})`)}, ${joinNames(`engine NOT IN (${DATABASES})`)} FROM system.databases`)
   if (first !== second) throw new QueryError(62, 'Syntax error: the query is not understood; write it more plainly')
-  return { text: first, ownDatabases: row.readStrings(), otherDatabases: row.readStrings() }
+  return { text: first, ownDatabases: splitNames(ownDatabases), otherDatabases: splitNames(otherDatabases) }
 }
 
 /** Those of the names that the owner has given to functions (`CREATE FUNCTION`). */
 export async function findOwnersFunctions (pool: SessionPool, names: string[], signal: AbortSignal): Promise<string[]> {
-  const bytes = await askEngine(pool, signal, `SELECT groupArray(name) FROM system.functions
-    WHERE origin = 'SQLUserDefined' AND name IN (${names.map(quoteString).join()})`)
-  return new RowReader(bytes).readStrings()
+  const [found = ''] = await askEngine(pool, signal, `SELECT ${joinNames("origin = 'SQLUserDefined'")}
+    FROM system.functions WHERE name IN (${names.map(quoteString).join()})`)
+  return splitNames(found)
 }
 
-async function askEngine (pool: SessionPool, signal: AbortSignal, sql: string): Promise<Uint8Array> {
-  await pool.enter(signal)
+/** @returns the columns of the answer's only row. */
+async function askEngine (pool: SessionPool, unwanted: AbortSignal, sql: string): Promise<string[]> {
   try {
-    return await pool.with(PLAIN, async (session) => (await session.run(sql, 'RowBinary')).bytes)
+    const { bytes } = await pool.during(unwanted, async () => await pool.with(PLAIN, async (session) => await session.run(sql, 'TSV')))
+    return Buffer.from(bytes).toString('latin1').slice(0, -1).split('\t').map((text) => unescapeSql(text))
   } catch (error) {
-    throw withoutScope(error)
-  } finally {
-    pool.leave()
+    if (!(error instanceof Error)) throw error
+    // The engine adds the statement in which its parser was called; nobody asked that.
+    throw new Error(error.message.replace(/: In scope SELECT formatQuerySingleLine\([\s\S]*(?=\. \([A-Z_0-9]+\)[^()]*$)/, ''))
   }
 }
 
-/** The engine adds the statement in which its parser was called; nobody asked that. */
-function withoutScope (error: unknown): unknown {
-  if (!(error instanceof Error)) return error
-  return new Error(error.message.replace(/: In scope SELECT formatQuerySingleLine\([\s\S]*(?=\. \([A-Z_0-9]+\)[^()]*$)/, ''))
+/** A name may have any bytes. */
+function joinNames (condition: string): string {
+  return `arrayStringConcat(groupArrayIf(hex(name), ${condition}), ',')`
 }
 
-/** Reads strings and arrays of strings of format RowBinary. */
-class RowReader {
-  #bytes: Buffer
-  #at = 0
-
-  constructor (bytes: Uint8Array) {
-    this.#bytes = Buffer.from(bytes)
-  }
-
-  readString (): string {
-    const length = this.#readLength()
-    this.#at += length
-    return this.#bytes.toString('latin1', this.#at - length, this.#at)
-  }
-
-  readStrings (): string[] {
-    return Array.from({ length: this.#readLength() }, () => this.readString())
-  }
-
-  #readLength (): number {
-    let length = 0
-    for (let factor = 1; ; factor *= 128) {
-      const byte = this.#bytes[this.#at++]!
-      length += (byte & 127) * factor
-      if (byte < 128) return length
-    }
-  }
+function splitNames (text: string): string[] {
+  return text.split(',').filter(Boolean).map((digits) => Buffer.from(digits, 'hex').toString('latin1'))
 }
 
 /** How each token of a canonical query is written; no other kind of token is in one. */
@@ -128,9 +91,8 @@ export function lexCanonical (text: string): CanonicalToken[] {
     const written = text.slice(start, end)
     const touches = at === start && start > 0 && TOUCHING.test(text.slice(start - 1, start + 1))
     if (touches || !isBlank(text, at, start) || FORMS[kind]?.test(written) !== true) throw notUnderstood(text, at)
-    tokens.push({
-      kind: kind as CanonicalToken['kind'], text: kind === 'quoted' ? written.slice(1, -1) : written, start, end
-    })
+    const name = kind === 'quoted' ? written.slice(1, -1) : written
+    tokens.push({ kind: kind as CanonicalToken['kind'], text: name, start, end })
     at = end
   }
   if (!isBlank(text, at, text.length)) throw notUnderstood(text, at)

@@ -11,7 +11,7 @@ import { findClose, judgeFormatName } from './named-by-string.ts'
 import { quoteString, unquoteSql } from '../statement/sql-lexer.ts'
 
 /** What is judged: a statement, with what its request adds to it. */
-export interface AnalystQuery {
+interface AnalystQuery {
   statement: Statement
   params: ReadonlyMap<string, string>
   /** The current database of the session in which it will run. */
@@ -23,7 +23,7 @@ export interface AnalystQuery {
 }
 
 /** What runs in the place of an analyst's statement. */
-export interface GuardedStatement {
+interface GuardedStatement {
   statement: Statement
   /** Of its closing SETTINGS clause, vetted. */
   settings: ReadonlyMap<string, string>
@@ -38,12 +38,8 @@ const CLOSED_DATABASES = new Set(['system', 'information_schema', 'chdb_server']
 const BEYOND_CONDITION = new Set(['SELECT', 'FROM', 'GROUP', 'HAVING', 'WINDOW', 'QUALIFY', 'ORDER', 'LIMIT', 'OFFSET', 'FETCH', 'SETTINGS', 'UNION', 'EXCEPT', 'INTERSECT', 'INTO', 'FORMAT'])
 
 /**
- * Makes the guard that lets an analyst's query through only when all that it names is known to be harmless.
- *
- * Judged is what the engine's own parser made of the query (`canonical-query.ts`), and what was judged is what runs:
- * the guard gives back the canonical text, so that no two readings of one text can differ. Parameters that stand for
- * names are filled in before. `allow-list.txt` lists what is harmless; views and functions of the owner are the owner's
- * decision.
+ * Makes the guard that lets an analyst's query through only when all that it names is known to be harmless. The README
+ * says how.
  *
  * @param pool  Sessions for the guard's own queries.
  * @throws {QueryError} by the guard: 164 for a statement that does not only read, 46 for a function that there is not,
@@ -74,17 +70,22 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     }
     const kept = boundCosts(tokens.filter((token) => !removed.has(token)), allow.bounds)
     for (const [name, value] of kept.settings) settings.set(name, value)
-    if (filters.length > 0) settings.set(...writeTableFilters(await judgeFilters(filters, around, signal)))
+    if (filters.length > 0) settings.set(SETTING, await judgeFilters(filters, around, signal))
     return { statement: { ...readStatement(writeSql(kept.tokens, masked)), kind }, settings }
   }
 
-  /** Conditions as the engine understood them; each is judged like the WHERE of a query. */
-  async function judgeFilters (
-    filters: readonly TableFilter[], rules: Rules, signal: AbortSignal
-  ): Promise<TableFilter[]> {
-    const judged: TableFilter[] = []
+  /**
+   * The value of the setting with conditions as the engine understood them; each is judged like the WHERE of a query.
+   *
+   * Only tables that an analyst may name anyway are filtered: a condition on another one, as behind a view of ours,
+   * would tell what is in it.
+   */
+  async function judgeFilters (filters: TableFilters, rules: Rules, signal: AbortSignal): Promise<string> {
+    const judged: string[] = []
     for (const { table, condition } of filters) {
-      judgeFilteredTable(table, rules.ownDatabases)
+      const [, database = '', name] = /^(?:(\w+)\.)?(\w+)$/.exec(table) ?? []
+      const isOwn = name !== undefined && (database === '' || rules.ownDatabases.has(database.toLowerCase()))
+      if (!isOwn) throw denied(`filters of table ${table}`)
       const tokens = lexCanonical((await canonicalize(pool, `SELECT 1 WHERE (${condition}\n)`, signal)).text)
       // A text that closes a bracket of ours and opens another, `0) OR (1`, is no condition: it fits only one of these.
       await canonicalize(pool, `SELECT 1 WHERE [${condition}\n]`, signal)
@@ -93,9 +94,9 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
       const isPlain = masked.size + settings.size + unknownCalls.size + bounded.settings.length === 0 &&
         tokens.every((token, i) => i < 3 || isOfCondition(token, tokens[i - 1]))
       if (!isPlain) throw denied(`more than a plain condition in a filter of table ${table}`)
-      judged.push({ table, condition: writeSql(tokens.slice(3), masked) })
+      judged.push(`${quoteString(table)}:${quoteString(writeSql(tokens.slice(3), masked))}`)
     }
-    return judged
+    return `{${judged.join()}}`
   }
 }
 
@@ -120,6 +121,8 @@ function isOfCondition ({ kind, text }: CanonicalToken, before: CanonicalToken |
 
 /** Types of values; of names there is `Identifier`, written so. A state names a function. */
 const VALUE_TYPE = /^(?!(?:identifier|aggregatefunction)$)\w+$/i
+// eslint-disable-next-line no-control-regex
+const PLAIN_NAME = /^[^`\\\x00-\x1f\x7f]+$/
 
 /**
  * Puts the value in the place of every `{name:Identifier}`, and takes every other parameter out of the judgement: its
@@ -138,8 +141,10 @@ function fillIdentifiers (tokens: readonly CanonicalToken[], params: ReadonlyMap
     if (end === undefined || name === undefined || colon?.text !== ':' || type === undefined) throw denied('a { that does not begin a parameter')
     const parameter = { ...token, end }
     if (type.text === 'Identifier' && rest.length === 1) {
-      filled.push(quoteValue(params.get(name.text) ?? '', parameter))
-    } else if (hasValueType([type, ...rest])) {
+      const value = params.get(name.text) ?? ''
+      if (!PLAIN_NAME.test(value)) throw denied('backslash escapes in quoted names')
+      filled.push({ ...parameter, kind: 'quoted', text: Buffer.from(value).toString('latin1') })
+    } else if ([type, ...rest].every(({ kind, text }) => kind !== 'quoted' && (kind !== 'word' || VALUE_TYPE.test(text)))) {
       filled.push({ ...parameter, kind: 'number', text: writeTokens(tokens.slice(i, close + 1)) })
     } else {
       throw denied('a parameter type that is not a value type')
@@ -147,16 +152,6 @@ function fillIdentifiers (tokens: readonly CanonicalToken[], params: ReadonlyMap
     i = close
   }
   return filled
-}
-
-function hasValueType (type: readonly CanonicalToken[]): boolean {
-  return type.every(({ kind, text }) => kind !== 'quoted' && (kind !== 'word' || VALUE_TYPE.test(text)))
-}
-
-function quoteValue (value: string, at: CanonicalToken): CanonicalToken {
-  // eslint-disable-next-line no-control-regex
-  if (!/^[^`\\\x00-\x1f\x7f]+$/.test(value)) throw denied('backslash escapes in quoted names')
-  return { ...at, kind: 'quoted', text: Buffer.from(value).toString('latin1') }
 }
 
 /** What runs, as it was judged. */
@@ -171,11 +166,8 @@ function lowerSet (names: readonly string[]): Set<string> {
 /** Where tools such as Grafana put what somebody filters by: conditions by table, in the closing clause. */
 const SETTING = 'additional_table_filters'
 
-/** A condition that is added to every reading of a table. */
-export interface TableFilter {
-  table: string
-  condition: string
-}
+/** Conditions that are added to every reading of a table. */
+type TableFilters = Array<{ table: string, condition: string }>
 
 /**
  * Takes the filters by table out of a query.
@@ -183,15 +175,13 @@ export interface TableFilter {
  * @returns the tokens without that setting, and without a SETTINGS of which nothing is left.
  * @throws {QueryError} 497 for filters of a subquery, and for anything but a map of literals.
  */
-export function takeTableFilters (
-  tokens: readonly CanonicalToken[]
-): { tokens: CanonicalToken[], filters: TableFilter[] } {
+function takeTableFilters (tokens: readonly CanonicalToken[]) {
   const at = tokens.findIndex(({ kind, text }, i) => kind === 'word' && text === SETTING && tokens[i + 1]?.text === '=')
-  if (at === -1) return { tokens: [...tokens], filters: [] }
+  const filters: TableFilters = []
+  if (at === -1) return { tokens, filters }
   const clause = tokens.findLastIndex(({ kind, text }, i) => i < at && kind === 'word' && text === 'SETTINGS')
   const end = tokens.findIndex(({ kind, text }, i) => i > at && kind === 'symbol' && text === '}')
   if (clause === -1 || !closesQuery(tokens, clause) || tokens[at + 2]?.text !== '{' || end === -1) throw denied(`${SETTING} here`)
-  const filters: TableFilter[] = []
   for (let i = at + 3; i < end; i += 4) {
     const [table, colon, condition, comma] = tokens.slice(i, i + 4)
     const isPair = table?.kind === 'string' && colon?.text === ':' && condition?.kind === 'string' && (comma?.text === ',' || i + 3 === end)
@@ -203,22 +193,6 @@ export function takeTableFilters (
   const [from, to] = isLast ? [at - 1, end + 1] : [at, end + 2]
   if (tokens.some(({ text }, i) => i >= to && text === SETTING)) throw denied(`${SETTING} more than once`)
   return { tokens: [...tokens.slice(0, from), ...tokens.slice(to)], filters }
-}
-
-/** The setting's value, of conditions that were judged. */
-export function writeTableFilters (filters: readonly TableFilter[]): [string, string] {
-  return [SETTING, `{${filters.map(({ table, condition }) => `${quoteString(table)}:${quoteString(condition)}`).join()}}`]
-}
-
-/**
- * Only tables that an analyst may name anyway are filtered: a condition on another one, as behind a view of ours, would
- * tell what is in it.
- *
- * @throws {QueryError} 497.
- */
-export function judgeFilteredTable (table: string, ownDatabases: ReadonlySet<string>): void {
-  const [, database, name] = /^(?:(\w+)\.)?(\w+)$/.exec(table) ?? []
-  if (name === undefined || (database !== undefined && !ownDatabases.has(database.toLowerCase()))) throw denied(`filters of table ${table}`)
 }
 
 function readLiteral ({ text }: CanonicalToken): string {

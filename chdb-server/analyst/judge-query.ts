@@ -2,9 +2,9 @@ import { denied, readOnly } from '../http/query-errors.ts'
 import type { Statement } from '../statement/read-statement.ts'
 import type { Engine } from '../engine/engine.ts'
 import { vetAnalystSetting } from '../engine/profiles.ts'
-import { type AllowList, INFORMATION_SCHEMA, SYSTEM_TABLES, TABLE_FUNCTIONS, MASKED_SYSTEM_TABLES } from './allow-list.ts'
+import type { AllowList } from './allow-list.ts'
 import type { CanonicalToken } from './canonical-query.ts'
-import { isAllowedAggregate, judgeFormatName, judgeNamedByString } from './named-by-string.ts'
+import { findAggregate, judgeFormatName, judgeNamedByString } from './named-by-string.ts'
 
 /** What the running engine can call. */
 export type EngineNames = Pick<Engine, 'functions' | 'tableFunctions'>
@@ -52,7 +52,7 @@ const READING_STATEMENTS: Array<[Statement['kind'], RegExp]> = [
 
 export function makeRules (allow: AllowList, engine: EngineNames): Omit<Rules, 'ownDatabases' | 'otherDatabases'> {
   const functions = engine.functions.map(lower).filter((name) => !isAllowedFunction(name, allow))
-  const tableFunctions = engine.tableFunctions.map(lower).filter((name) => !TABLE_FUNCTIONS.has(name))
+  const tableFunctions = engine.tableFunctions.map(lower).filter((name) => !allow.tableFunctions.has(name))
   return {
     allow,
     refusedCalls: new Set([...functions, ...tableFunctions, ...allow.refusedFunctions]),
@@ -76,7 +76,9 @@ export function judgeQuery (tokens: readonly CanonicalToken[], rules: Rules): Ve
     judgeNamedByString(tokens, i, rules.allow)
     if (!isName(token)) return
     if (isWord(token, 'SETTINGS') && tokens[i - 1]?.text !== '.' && !(i === 1 && isWord(tokens[0], 'SHOW'))) judgeSettings(tokens, i, { allow: rules.allow, verdict, isOutermost: depth === 0 })
-    if (isWord(token, 'FORMAT')) judgeFormat(tokens, i, rules.allow)
+    // A column may be called FORMAT, too.
+    const next = tokens[i + 1]
+    if (isWord(token, 'FORMAT') && next !== undefined && isName(next)) judgeFormatName(next.text, rules.allow)
     if (isWord(token, 'OUTFILE') && isWord(tokens[i - 1], 'INTO')) throw denied('INTO OUTFILE')
     if (isWord(token, 'WITH') && isWord(tokens[i - 1], 'PARALLEL')) throw denied('PARALLEL WITH')
     judgeName(tokens, i, { rules, verdict, aliases })
@@ -106,8 +108,8 @@ function judgeName (tokens: readonly CanonicalToken[], i: number, { rules, verdi
   if (!isQualified && rules.refusedNames.has(name)) throw denied(`function ${token.text}`)
   if (isCall && !(token.kind === 'word' && BEFORE_BRACKET.has(token.text))) {
     if (isQualified || rules.refusedCalls.has(name)) throw denied(`function ${token.text}`)
-    const isKnown = isAllowedFunction(name, rules.allow) || TABLE_FUNCTIONS.has(name) || aliases.has(token.text)
-    if (!isKnown && !isColumnList(tokens, i)) verdict.unknownCalls.add(token.text)
+    const isKnown = isAllowedFunction(name, rules.allow) || rules.allow.tableFunctions.has(name)
+    if (!isKnown && !aliases.has(token.text) && !isColumnList(tokens, i)) verdict.unknownCalls.add(token.text)
   }
   if (!isQualified) judgeDatabase(tokens, i, { rules, verdict })
 }
@@ -129,9 +131,9 @@ function judgeDatabase (tokens: readonly CanonicalToken[], i: number, { rules, v
   if (verdict.kind === 'session' && i > 0 && !rules.ownDatabases.has(database)) throw denied(`database ${database}`)
   if (!rules.otherDatabases.has(database)) return
   if (database === 'system' || database === 'information_schema') {
-    if (table === undefined) return
-    if (database === 'system' ? SYSTEM_TABLES.has(table) : INFORMATION_SCHEMA.has(table)) return
-    const isMasked = database === 'system' && rest.length === 0 && MASKED_SYSTEM_TABLES.has(table)
+    const { informationSchema, maskedSystemTables, systemTables } = rules.allow
+    if (table === undefined || (database === 'system' ? systemTables : informationSchema).has(table)) return
+    const isMasked = database === 'system' && rest.length === 0 && maskedSystemTables.has(table)
     if (!isMasked) throw denied(`${database}.${table}`)
     verdict.masked.add(token)
   } else if (table !== undefined || verdict.kind !== 'select') {
@@ -177,18 +179,11 @@ export function closesQuery (tokens: readonly CanonicalToken[], at: number): boo
 
 /** Whether another query comes behind. */
 function isFollowed (tokens: readonly CanonicalToken[], at: number): boolean {
-  for (let i = at; i < tokens.length; i++) if (['UNION', 'INTERSECT', 'EXCEPT'].some((word) => isWord(tokens[i], word))) return true
-  return false
-}
-
-/** Formats are judged where a clause may be; a column named FORMAT is none. */
-function judgeFormat (tokens: readonly CanonicalToken[], i: number, allow: AllowList): void {
-  const name = tokens[i + 1]
-  if (name !== undefined && isName(name)) judgeFormatName(name.text, allow)
+  return tokens.some((token, i) => i >= at && ['UNION', 'INTERSECT', 'EXCEPT'].some((word) => isWord(token, word)))
 }
 
 function isAllowedFunction (name: string, allow: AllowList): boolean {
-  return allow.functions.has(name) || GRAMMAR_FUNCTIONS.has(name) || isAllowedAggregate(name, allow)
+  return allow.functions.has(name) || GRAMMAR_FUNCTIONS.has(name) || findAggregate(name, allow) !== undefined
 }
 
 function isName (token: CanonicalToken): boolean {

@@ -28,7 +28,7 @@ export function judgeNamedByString (tokens: readonly CanonicalToken[], i: number
   const token = tokens[i]!
   if (token.kind === 'string' || token.kind === 'quoted') return judgeStates(token.text, allow)
   const name = token.text.toLowerCase()
-  const base = baseOf(name, allow) ?? name
+  const base = findAggregate(name, allow) ?? name
   const [isFormat, isAggregate, isCast] = [FORMATS.has(base), AGGREGATES.has(name), CASTS.has(name)]
   if (ENDLESS_MODES.has(base) && tokens[i + 1]?.text === '(') judgeModes(base, argumentsOf(tokens, i + 1).flat())
   if (!isFormat && !isAggregate && !isCast) return
@@ -45,13 +45,8 @@ export function judgeFormatName (name: string, allow: AllowList): void {
   if (!allow.formats.has(name.toLowerCase())) throw denied(`format ${name}`)
 }
 
-/** An aggregate function, with any number of combinators behind its name. */
-export function isAllowedAggregate (name: string, allow: AllowList): boolean {
-  return baseOf(name, allow) !== undefined
-}
-
 /** The allowed aggregate function of a name in lower case, without its combinators. */
-function baseOf (name: string, allow: AllowList): string | undefined {
+export function findAggregate (name: string, allow: AllowList): string | undefined {
   for (let base = name; base !== ''; base = base.replace(COMBINATOR, '')) {
     if (allow.aggregateFunctions.has(base)) return base
     if (!COMBINATOR.test(base)) return undefined
@@ -62,7 +57,7 @@ function baseOf (name: string, allow: AllowList): string | undefined {
 /** `sum`, `quantileIf(0.5)`. Formats are named by calls only. */
 function judgeAggregate (literal: string, allow: AllowList): void {
   const name = /^(\w+)(\(.*\))?$/s.exec(literal)?.[1]
-  const base = name === undefined ? undefined : baseOf(name.toLowerCase(), allow)
+  const base = name === undefined ? undefined : findAggregate(name.toLowerCase(), allow)
   if (base === undefined || FORMATS.has(base)) throw denied(`aggregate function ${literal}`)
   const mode = ENDLESS_MODES.get(base)
   if (mode !== undefined && literal.includes(mode)) throw denied(`mode ${mode} of ${base}`)

@@ -1,16 +1,15 @@
 /** Files between HTTP and the engine: bodies of inserts, long results, and pipes for rows. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { appendFileSync, mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync, closeSync, constants, mkdirSync, openSync, readdirSync, rmSync, statfsSync, writeFileSync
+} from 'node:fs'
+import { Socket } from 'node:net'
 import path from 'node:path'
+import type { Readable } from 'node:stream'
 import { errorCode, QueryError } from '../http/query-errors.ts'
 import type { InsertRows } from '../http/read-query-body.ts'
 import { keepFreeBytes } from './profiles.ts'
-
-export interface SpooledBody {
-  path: string
-  remove: () => void
-}
 
 /** Bodies in memory are limited to a quarter of what is free, so that they can never push the machine into trouble. */
 const SHARE_OF_FREE = 0.25
@@ -99,17 +98,48 @@ export function spoolFolders (dataDir: string): [disk: string, memory: string] {
  *
  * @throws {QueryError} 210 when the body ends early, 243 or an ENOSPC error when there is no room for it.
  */
-export async function spoolBody (spool: Spool, { head, stream, expectedBytes }: InsertRows): Promise<SpooledBody> {
+export async function spoolBody (spool: Spool, { head, stream, expectedBytes }: InsertRows) {
   const file = spool.newPath(expectedBytes)
   const remove = (): void => { rmSync(file, { force: true }) }
   try {
     // A plain copy, cheaper done at once than handed to a thread.
     writeFileSync(file, head, { mode: 0o600 })
-    for await (const chunk of stream as AsyncIterable<Buffer>) appendFileSync(file, chunk)
+    for await (const chunk of stream) appendFileSync(file, chunk)
     return { path: file, remove }
   } catch (error) {
     remove()
     if (errorCode(error) !== 'ECONNRESET') throw error
     throw new QueryError(210, 'The client closed the connection before the body was complete; nothing was stored')
+  }
+}
+
+/**
+ * A named pipe through which the engine hands out the rows of one query at a time.
+ *
+ * Why a pipe: the engine writes a result as one document in any of its formats only to a file (`INTO OUTFILE`); its
+ * streaming call repeats header and footer with each block. Through a pipe that "file" takes no room, and the engine
+ * waits when the client is slow.
+ */
+export class ResultPipe {
+  readonly path: string
+  #keeper: number | undefined
+
+  constructor (path: string) {
+    this.path = path
+  }
+
+  /** Opens the reading end. The stream ends after `finish`, when the last byte was read. */
+  open (): Readable {
+    // Without a writer a reader sees the end at once; this end stands in until the engine has opened its own, and for
+    // queries that fail before they open it.
+    this.#keeper = openSync(this.path, constants.O_RDWR | constants.O_NONBLOCK)
+    const fd = openSync(this.path, constants.O_RDONLY | constants.O_NONBLOCK)
+    return new Socket({ fd, readable: true, writable: false })
+  }
+
+  /** To be called when the engine has ended the query, however it ended. */
+  finish (): void {
+    if (this.#keeper !== undefined) closeSync(this.#keeper)
+    this.#keeper = undefined
   }
 }

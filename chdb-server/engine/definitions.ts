@@ -109,7 +109,10 @@ function keep (engineDir: string, statement: DefiningStatement): void {
   for (const [name, file] of list(metadata)) {
     if (!mayChange(path.dirname(name))) continue
     try {
-      keepOne(file, { before: kept.get(name), link: path.join(folder, name) })
+      const before = kept.get(name)
+      if (before !== undefined && (statSync(before).ino === statSync(file).ino || isCutShort(file))) continue
+      rmSync(path.join(folder, name), { force: true })
+      linkSync(file, path.join(folder, name))
     } catch (error) {
       // Another statement has dropped or renamed it since it was listed.
       if (errorCode(error) !== 'ENOENT') throw error
@@ -123,12 +126,6 @@ function databasesOf ({ tokens, database }: DefiningStatement): (folder: string)
   const names = [database, ...tokens.map(({ text }) => text.replace(/^["`]|["`]$/g, ''))]
   const named = new Set(names.map((name) => name.toUpperCase()))
   return (folder) => folder === '.' || named.has(decodeURIComponent(folder).toUpperCase())
-}
-
-function keepOne (file: string, { before, link }: { before: string | undefined, link: string }): void {
-  if (before !== undefined && (statSync(before).ino === statSync(file).ino || isCutShort(file))) return
-  rmSync(link, { force: true })
-  linkSync(file, link)
 }
 
 function keptIn (engineDir: string): string {

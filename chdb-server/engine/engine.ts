@@ -6,24 +6,8 @@ import { StartError } from '../options.ts'
 import { quoteIdentifier, quoteString } from '../statement/sql-lexer.ts'
 import { engineConfig, type Settings } from './profiles.ts'
 
-/**
- * The one engine of this process. It binds one data directory for the life of the process; every session shares it.
- */
-export interface Engine {
-  /** Its folder. */
-  dir: string
-  /** Version of ClickHouse, as `SELECT version()` gives it. */
-  version: string
-  timezone: string
-  /** Content type by name of output format. */
-  contentTypes: ReadonlyMap<string, string>
-  /** Names of what it can call, without functions that its owner has made. */
-  functions: readonly string[]
-  tableFunctions: readonly string[]
-  /** Opens a session, which costs about 0.1 ms. */
-  openSession: (profile: Settings, settings: SettingsMap) => Promise<EngineSession>
-  close: () => Promise<void>
-}
+/** The one engine of this process. It binds one data directory for the life of the process; every session shares it. */
+export type Engine = Awaited<ReturnType<typeof openEngine>>
 
 /** What the engine tells about a statement that has ended. */
 export interface EngineResult {
@@ -49,9 +33,7 @@ type SettingsMap = ReadonlyMap<string, string>
  * @param options.memoryBytes  Maximum memory; 0: see `engineConfig`.
  * @throws {StartError} when another process holds the folder.
  */
-export async function openEngine (
-  dataDir: string, options: { backupsDir: string, memoryBytes: number }
-): Promise<Engine> {
+export async function openEngine (dataDir: string, options: { backupsDir: string, memoryBytes: number }) {
   mkdirSync(dataDir, { recursive: true })
   const configPath = path.join(dataDir, 'server-engine.xml')
   const { blocks, bsize } = statfsSync(dataDir)
@@ -69,23 +51,29 @@ export async function openEngine (
   let opened = 0
 
   return {
+    /** Its folder. */
     dir: dataDir,
+    /** Of ClickHouse. */
     version,
     timezone,
+    /** By name of output format. */
     contentTypes: new Map(formats as Array<[string, string]>),
+    /** Names of what it can call, without functions that its owner has made. */
     functions: functions.map(([name]) => name!),
     tableFunctions: tableFunctions.map(([name]) => name!),
-    async openSession (profile, settings) {
+    /** Costs about 0.1 ms. */
+    async openSession (profile: Settings = {}, settings: SettingsMap = new Map()): Promise<EngineSession> {
       opened++
-      const session = new chdb.Session(dataDir)
+      const session = new EngineSession(new chdb.Session(dataDir), `session-${process.pid}-${opened}`)
       try {
-        return await EngineSession.open(session, `session-${process.pid}-${opened}`, profile, settings)
+        await session.prepare(profile, settings)
+        return session
       } catch (error) {
         session.close()
         throw error
       }
     },
-    async close () {
+    async close (): Promise<void> {
       first.close()
       await chdb.drainPending()
     }
@@ -109,7 +97,7 @@ export class EngineSession {
   #database = 'default'
   #settings = new Map<string, string>()
 
-  private constructor (session: Session, mark: string) {
+  constructor (session: Session, mark: string) {
     this.#session = session
     this.mark = mark
   }
@@ -118,16 +106,11 @@ export class EngineSession {
    * @param profile  Settings that are never taken back. `readonly` is set last, as it ends all SETs.
    * @param settings  Settings of the first request, stronger than the profile.
    */
-  static async open (
-    session: Session, mark: string, profile: Settings, settings: SettingsMap
-  ): Promise<EngineSession> {
-    const opened = new EngineSession(session, mark)
-    const { readonly, ...rest } = profile
-    const all = { ...rest, ...Object.fromEntries(settings), log_comment: mark }
-    await opened.run(`SET ${Object.entries(all).map(assign).join(', ')}`)
-    if (readonly !== undefined) await opened.run(`SET readonly = ${quoteString(readonly)}`)
-    opened.#settings = new Map(settings)
-    return opened
+  async prepare ({ readonly, ...profile }: Settings, settings: SettingsMap): Promise<void> {
+    const all = { ...profile, ...Object.fromEntries(settings), log_comment: this.mark }
+    await this.run(`SET ${Object.entries(all).map(assign).join(', ')}`)
+    if (readonly !== undefined) await this.run(`SET readonly = ${quoteString(readonly)}`)
+    this.#settings = new Map(settings)
   }
 
   /** Whether a query with this state needs no change at all. */

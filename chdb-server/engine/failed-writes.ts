@@ -9,6 +9,9 @@ const FATAL = /shutting down due to a fatal error/
 
 const COUNT_FAILED = "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed'"
 
+/** How many writes failed, and when the last question began that found none (epoch milliseconds); or a fatal error. */
+type EngineFailure = { failed: number, since: number } | { err: unknown }
+
 /**
  * Ends the process when the engine could not write a file, before anything that depends on it is answered.
  *
@@ -25,25 +28,19 @@ const COUNT_FAILED = "SELECT value FROM system.events WHERE event = 'WriteBuffer
  */
 export class FailedWrites {
   readonly #session: EngineSession
-  readonly #end: (failed: number, since: number) => void
+  readonly #end: (why: EngineFailure) => void
   readonly #timer: NodeJS.Timeout
-  readonly #endAfterFatal: (err: unknown) => void
   #asking: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
   #cleanAt = Date.now()
 
   /**
    * @param session  One that runs nothing else.
-   * @param end      Ends the process; it is told how many writes failed, and when the last question began that found
-   *   none; epoch milliseconds.
-   * @param endAfterFatal  Likewise, told the engine's answer.
+   * @param end      Ends the process.
    */
-  constructor (
-    session: EngineSession, end: (failed: number, since: number) => void, endAfterFatal: (err: unknown) => void
-  ) {
+  constructor (session: EngineSession, end: (why: EngineFailure) => void) {
     this.#session = session
     this.#end = end
-    this.#endAfterFatal = endAfterFatal
     // A failed question is asked again; a statement that needs the answer gets the error.
     this.#timer = setInterval(() => { void this.check().catch(() => {}) }, ASK_INTERVAL_MS).unref()
   }
@@ -71,7 +68,7 @@ export class FailedWrites {
   async #ask (): Promise<void> {
     const askedAt = Date.now()
     const { bytes } = await this.#session.run(COUNT_FAILED).catch((error: unknown) => {
-      if (error instanceof Error && FATAL.test(error.message)) this.#endAfterFatal(error)
+      if (error instanceof Error && FATAL.test(error.message)) this.#end({ err: error })
       throw error
     })
     const failed = Number(Buffer.from(bytes).toString())
@@ -79,13 +76,13 @@ export class FailedWrites {
       this.#cleanAt = askedAt
       return
     }
-    this.#end(failed, this.#cleanAt)
+    this.#end({ failed, since: this.#cleanAt })
     await new Promise(() => {})
   }
 }
 
 /** Ends this process at once: nothing is closed, so that the engine writes nothing more. */
-export function endWithoutClosing (logger: Logger, why: { failed: number } | { err: unknown }): void {
+export function endWithoutClosing (logger: Logger, why: EngineFailure): void {
   const what = 'failed' in why
     ? 'ClickHouse could not write to its disk, is it full? Killing it, so that no damaged part is used'
     : 'ClickHouse met a fatal error and no longer answers; its standard error says which. Killing it'

@@ -31,32 +31,24 @@ const VIEWS = [
 ]
 
 /** The file behind the views. */
-export class ProcessList {
-  #running: RunningQueries
-  #path: string
+export type ProcessList = Awaited<ReturnType<typeof openProcessList>>
 
-  private constructor (running: RunningQueries, path: string) {
-    this.#running = running
-    this.#path = path
-  }
-
-  /** Makes table and views. Views are re-created at each start: they follow the columns of the engine's version. */
-  static async open (session: EngineSession, running: RunningQueries): Promise<ProcessList> {
-    await session.run(TABLE)
-    const { bytes } = await session.run("SELECT data_paths[1] FROM system.tables WHERE database = 'chdb_server' AND name = 'running_queries' FORMAT TSVRaw")
-    const list = new ProcessList(running, Buffer.from(bytes).toString().trim())
-    list.write()
-    for (const view of VIEWS) await session.run(view)
-    return list
-  }
+/** Makes table and views. Views are re-created at each start: they follow the columns of the engine's version. */
+export async function openProcessList (session: EngineSession, running: RunningQueries) {
+  await session.run(TABLE)
+  const { bytes } = await session.run("SELECT data_paths[1] FROM system.tables WHERE database = 'chdb_server' AND name = 'running_queries' FORMAT TSVRaw")
+  const file = Buffer.from(bytes).toString().trim()
 
   /** Writes what runs at this moment. To be called before a query that reads the views. */
-  write (): void {
-    const rows = this.#running.records().filter(({ mark }) => mark !== '').map(({ mark, queryId, user, query, httpUserAgent }) =>
+  function write (): void {
+    const rows = running.records().filter(({ mark }) => mark !== '').map(({ mark, queryId, user, query, httpUserAgent }) =>
       JSON.stringify({ mark, query_id: queryId, user, query, http_user_agent: httpUserAgent }))
     // At once, so that a query that reads meanwhile sees the old list or the new one.
-    const draft = `${this.#path}.new`
-    writeFileSync(draft, rows.map((row) => `${row}\n`).join(''), { mode: 0o600 })
-    renameSync(draft, this.#path)
+    writeFileSync(`${file}.new`, rows.map((row) => `${row}\n`).join(''), { mode: 0o600 })
+    renameSync(`${file}.new`, file)
   }
+
+  write()
+  for (const view of VIEWS) await session.run(view)
+  return { write }
 }

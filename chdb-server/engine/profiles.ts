@@ -84,13 +84,12 @@ export function vetAnalystSettings (settings: ReadonlyMap<string, string>, allow
 
 /** The value that an analyst gets: the wanted one, or a limit of the profile that is lower. */
 export function vetAnalystSetting (allow: AllowList, name: string, value: string): string {
-  if (ANALYST_LIMITS.has(name)) return lowerOf(value, ANALYST_PROFILE[name]!)
+  const limit = ANALYST_PROFILE[name]
+  if (limit !== undefined && ANALYST_LIMITS.has(name)) {
+    return /^\d+$/.test(value) && Number(value) > 0 && Number(value) < Number(limit) ? value : limit
+  }
   if (allow.settings.has(name)) return value
   throw new QueryError(164, `Cannot modify '${name}' setting in readonly mode`)
-}
-
-function lowerOf (wanted: string, limit: string): string {
-  return /^\d+$/.test(wanted) && Number(wanted) > 0 && Number(wanted) < Number(limit) ? wanted : limit
 }
 
 function analystMemoryBytes (): number {
@@ -134,22 +133,18 @@ export function keepFreeBytes (diskBytes: number): number {
   return Math.floor(Math.max(16_777_216, Math.min(GIB, diskBytes / 100)))
 }
 
-export interface EngineConfig {
-  /** The one folder into which `BACKUP ... TO File('name')` may write. */
-  backupsDir: string
-  /** Maximum memory of the process; 0: a share of what there is. */
-  memoryBytes: number
-  /** Size of the disk with the tables. */
-  diskBytes: number
-}
-
 /**
  * The engine's own configuration: memory that suits a machine shared with the rest of the stack, what keeps a full disk
  * from damaging tables, and no statistics of columns, which nobody asks for and which cost small merges a fifth.
  *
  * The memory of the control group is not its own: a container, or a unit of systemd, holds the rest of the stack, too.
+ *
+ * @param options.backupsDir   The one folder into which `BACKUP ... TO File('name')` may write.
+ * @param options.memoryBytes  Maximum memory of the process; 0: a share of what there is.
  */
-export function engineConfig ({ backupsDir, memoryBytes, diskBytes }: EngineConfig): string {
+export function engineConfig (
+  { backupsDir, memoryBytes, diskBytes }: { backupsDir: string, memoryBytes: number, diskBytes: number }
+): string {
   const limit = memoryBytes === 0 ? Math.floor(availableMemory() * SHARE_OF_MEMORY) : memoryBytes
   return `<clickhouse>
   <storage_configuration><disks><default>
@@ -164,11 +159,7 @@ export function engineConfig ({ backupsDir, memoryBytes, diskBytes }: EngineConf
   <memory_worker_use_cgroup>0</memory_worker_use_cgroup>
   <mark_cache_size>${Math.min(GIB, Math.floor(limit / 12))}</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
-  <backups><allowed_path>${escapeXml(backupsDir)}</allowed_path></backups>
+  <backups><allowed_path>${backupsDir.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</allowed_path></backups>
 </clickhouse>
 `
-}
-
-function escapeXml (text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }

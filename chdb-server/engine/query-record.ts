@@ -2,58 +2,36 @@
 import type { IncomingMessage } from 'node:http'
 import type { EngineResult } from './engine.ts'
 
-/** One query; the names of its columns in the query log are these with underscores. */
-export interface QueryRecord {
-  startedAt: Date
-  queryDurationMs: number
-  user: string
-  query: string
-  /** First word of the query. */
-  queryKind: string
-  queryId: string
-  currentDatabase: string
-  /** As sampled while the query ran, or what it gave. */
-  readRows: number
-  readBytes: number
-  memoryUsage: number
-  /** The engine's estimate of the rows to be read, 0 when it has none; for progress only. */
-  totalRows: number
-  writtenRows: number
-  resultRows: number
-  resultBytes: number
-  /** 0 when the query succeeded. */
-  exceptionCode: number
-  exception: string
-  httpUserAgent: string
-  logComment: string
-  /** Of the session of the engine in which it runs; empty while it runs in none. */
-  mark: string
-  /** The client asked for it (`log_queries=1`). */
-  isWanted: boolean
-}
+export type QueryRecord = ReturnType<typeof startRecord>
 
-/** Of a query that has just come. */
-export function startRecord (user: string, request: IncomingMessage): QueryRecord {
+/** Of a query that has just come. The names of its columns in the query log are these with underscores. */
+export function startRecord (user: string, request: IncomingMessage) {
   return {
     startedAt: new Date(),
     queryDurationMs: 0,
     user,
     query: '',
+    /** First word of the query. */
     queryKind: '',
     queryId: '',
     currentDatabase: '',
+    /** As sampled while the query ran, or what it gave. */
     readRows: 0,
     readBytes: 0,
     memoryUsage: 0,
+    /** The engine's estimate of the rows to be read, 0 when it has none; for progress only. */
     totalRows: 0,
-    resultRows: 0,
     writtenRows: 0,
+    resultRows: 0,
     resultBytes: 0,
+    /** 0 when the query succeeded. */
     exceptionCode: 0,
     exception: '',
     httpUserAgent: request.headers['user-agent'] ?? '',
     logComment: '',
+    /** Of the session of the engine in which it runs; empty while it runs in none. */
     mark: '',
+    /** The client asked for it (`log_queries=1`). */
     isWanted: false
   }
 }

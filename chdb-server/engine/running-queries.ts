@@ -1,4 +1,5 @@
 /** Queries while they run: found by their id, ended on demand, and their progress sampled. */
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from '../json-log.ts'
 import { QueryError } from '../http/query-errors.ts'
 import type { QueryRecord } from './query-record.ts'
@@ -72,33 +73,32 @@ export class RunningQueries {
   }
 }
 
-/** Ends queries of other sessions from a session of its own. */
-export class KillQuery {
-  #control: EngineSession
+export type KillQuery = ReturnType<typeof createKillQuery>
 
-  /** @param control  A session that runs nothing else. */
-  constructor (control: EngineSession) {
-    this.#control = control
-  }
-
+/**
+ * Ends queries of other sessions from a session of its own.
+ *
+ * @param control  A session that runs nothing else.
+ */
+export function createKillQuery (control: EngineSession) {
   /**
    * Ends the query that a session is running; resolves when it has ended.
    *
    * Asks again until the query is gone, as one that has only just begun may not be listed yet. Never SYNC: that waits
    * inside the engine, and has been seen to hang the process.
    */
-  async kill (session: EngineSession, ended: Promise<unknown>): Promise<void> {
+  async function kill (session: EngineSession, ended: Promise<unknown>): Promise<void> {
     const end = ended.then(() => true, () => true)
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
-      await this.#control.run(`KILL QUERY WHERE Settings['log_comment'] = ${quoteString(session.mark)} ASYNC`)
-      if (await Promise.race([end, pause(pauseMs)])) return
+      await control.run(`KILL QUERY WHERE Settings['log_comment'] = ${quoteString(session.mark)} ASYNC`)
+      if (await Promise.race([end, pause(pauseMs, false, { ref: false })])) return
     }
   }
 
   /** Waits for a query, and ends it when the signal fires. The session is free again when this resolves. */
-  async whenAborted<T> (session: EngineSession, signal: AbortSignal, query: Promise<T>): Promise<T> {
+  async function whenAborted<T> (session: EngineSession, signal: AbortSignal, query: Promise<T>): Promise<T> {
     let killing: Promise<void> | undefined
-    const onAbort = (): void => { killing ??= this.kill(session, query) }
+    const onAbort = (): void => { killing ??= kill(session, query) }
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     try {
@@ -108,7 +108,11 @@ export class KillQuery {
       await killing
     }
   }
+
+  return { kill, whenAborted }
 }
+
+export type ProgressSampler = ReturnType<typeof createProgressSampler>
 
 /**
  * Samples what the running queries have read.
@@ -116,46 +120,37 @@ export class KillQuery {
  * Why by sampling: the engine tells how many rows a query gave, but not how many it read, once it has ended. So a
  * query of less than half a second shows what it gave; of a longer one, at most the last half second is missing.
  */
-export class ProgressSampler {
-  #session: EngineSession
-  #logger: Logger
-  #watched = new Map<string, QueryProgress>()
-  #timer: NodeJS.Timeout | undefined
-
-  constructor (session: EngineSession, logger: Logger) {
-    this.#session = session
-    this.#logger = logger
-  }
+export function createProgressSampler (own: EngineSession, logger: Logger) {
+  const watched = new Map<string, QueryProgress>()
+  let timer: NodeJS.Timeout | undefined
 
   /** Does work on a session and keeps its progress in the given record. */
-  async during<T> (session: EngineSession, progress: QueryProgress, work: () => Promise<T>): Promise<T> {
-    this.#watched.set(session.mark, progress)
-    this.#timer ??= setInterval(() => { void this.#sample() }, SAMPLE_INTERVAL_MS).unref()
+  async function during<T> (session: EngineSession, progress: QueryProgress, work: () => Promise<T>): Promise<T> {
+    watched.set(session.mark, progress)
+    timer ??= setInterval(() => { void sample() }, SAMPLE_INTERVAL_MS).unref()
     try {
       return await work()
     } finally {
-      this.#watched.delete(session.mark)
-      if (this.#watched.size === 0) {
-        clearInterval(this.#timer)
-        this.#timer = undefined
+      watched.delete(session.mark)
+      if (watched.size === 0) {
+        clearInterval(timer)
+        timer = undefined
       }
     }
   }
 
-  async #sample (): Promise<void> {
+  async function sample (): Promise<void> {
     try {
-      const { bytes } = await this.#session.run(SELECT_PROGRESS)
+      const { bytes } = await own.run(SELECT_PROGRESS)
       for (const line of Buffer.from(bytes).toString().trim().split('\n')) {
         const [mark = '', ...counts] = line.split('\t')
         const [readRows, readBytes, memoryUsage, totalRows] = counts.map(Number)
-        Object.assign(this.#watched.get(mark) ?? {}, { readRows, readBytes, memoryUsage, totalRows })
+        Object.assign(watched.get(mark) ?? {}, { readRows, readBytes, memoryUsage, totalRows })
       }
     } catch (err) {
-      this.#logger.warn({ err }, 'could not read the progress of queries')
+      logger.warn({ err }, 'could not read the progress of queries')
     }
   }
-}
 
-async function pause (ms: number): Promise<false> {
-  return await new Promise((resolve) => { setTimeout(() => resolve(false), ms).unref() })
+  return { during }
 }

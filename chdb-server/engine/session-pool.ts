@@ -27,8 +27,6 @@ interface Lending {
 /** How long an ended query may take to end, in milliseconds, before nobody waits for it any more. */
 export const OVERDUE_MS = 500
 
-const NONE: ReadonlyMap<string, string> = new Map()
-
 /**
  * The sessions of one class of queries. A class of its own for inserts, for the owner's reads and for analysts means
  * that none of them waits for another's sessions.
@@ -44,10 +42,6 @@ export class SessionPool {
   constructor (engine: Engine, options: PoolOptions) {
     this.#engine = engine
     this.#options = options
-  }
-
-  get running (): number {
-    return this.#running
   }
 
   /**
@@ -139,8 +133,12 @@ export class SessionPool {
   async #take (state: SessionState): Promise<EngineSession> {
     const same = this.#idle.findIndex((session) => session.isAt(state))
     if (same !== -1) return this.#idle.splice(same, 1)[0]!
-    const session = this.#takeChangeable() ??
-      await this.#engine.openSession(this.#options.settings, this.#isReadOnly ? state.settings : NONE)
+    const { settings, size } = this.#options
+    const isReadOnly = 'readonly' in settings
+    // A read-only session cannot be changed; make room for the new one.
+    if (isReadOnly && this.#idle.length >= size) this.#idle.shift()!.close()
+    const session = (isReadOnly ? undefined : this.#idle.pop()) ??
+      await this.#engine.openSession(settings, isReadOnly ? state.settings : undefined)
     try {
       await session.moveTo(state)
       return session
@@ -148,16 +146,5 @@ export class SessionPool {
       session.close()
       throw error
     }
-  }
-
-  get #isReadOnly (): boolean {
-    return 'readonly' in this.#options.settings
-  }
-
-  #takeChangeable (): EngineSession | undefined {
-    if (!this.#isReadOnly) return this.#idle.pop()
-    // A read-only session cannot be changed; make room for the new one.
-    if (this.#idle.length >= this.#options.size) this.#idle.shift()!.close()
-    return undefined
   }
 }

@@ -92,13 +92,13 @@ export class Answer {
 
   async end (): Promise<void> {
     await this.#send(this.#blockWriter?.end() ?? [])
-    this.#finish()
+    this.#target.end()
   }
 
   async #send (pieces: Uint8Array[]): Promise<void> {
     for (const piece of pieces) {
       if (this.#request.method === 'HEAD' || piece.length === 0 || this.#response.destroyed) continue
-      const target = this.#encoder ?? this.#body
+      const target = this.#target
       if (target.write(piece)) continue
       await new Promise<void>((resolve) => {
         const go = (): void => {
@@ -110,11 +110,6 @@ export class Answer {
         this.#response.once('close', go)
       })
     }
-  }
-
-  #finish (): void {
-    if (this.#encoder === undefined) this.#body.end()
-    else this.#encoder.end()
   }
 
   /**
@@ -131,7 +126,7 @@ export class Answer {
       this.#begin(error.status)
       const text = Buffer.from(error.text)
       void this.#send([this.compressBlocks ? writeBlock(text) : text])
-      this.#finish()
+      this.#target.end()
       return
     }
     const text = error.text.trimEnd() + '\n'
@@ -153,6 +148,10 @@ export class Answer {
 
   get #body (): Writable {
     return this.#early ?? this.#response
+  }
+
+  get #target (): Writable {
+    return this.#encoder ?? this.#body
   }
 
   #createEncoder (): Encoder | undefined {

@@ -104,21 +104,15 @@ function describeSystemError (error: unknown, message: string): string {
 }
 
 /** As a server's table of codes and statuses; every other code is answered with 500. */
-const STATUS_BY_CODE = new Map<number, number>([
-  [194, 401],
-  ...withStatus(403, [192, 193, 497, 512, 516]),
+const STATUS_BY_CODE = new Map(Object.entries({
   // What the client wrote cannot be read or does not fit its type.
-  ...withStatus(400, [6, 8, 15, 25, 26, 27, 36, 37, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321, 376, 427]),
-  ...withStatus(400, [441, 675, 676]),
+  400: [6, 8, 15, 25, 26, 27, 36, 37, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321, 376, 427, 441, 675, 676],
+  401: [194],
+  403: [192, 193, 497, 512, 516],
   // A name in the query is unknown.
-  ...withStatus(404, [46, 47, 50, 56, 60, 63, 73, 78, 81, 115, 152, 336, 511]),
-  [159, 408], [381, 411], [229, 413], [779, 415], [48, 501],
-  ...withStatus(503, [76, 209, 439])
-])
-
-function withStatus (status: number, codes: number[]): Array<[number, number]> {
-  return codes.map((code) => [code, status])
-}
+  404: [46, 47, 50, 56, 60, 63, 73, 78, 81, 115, 152, 336, 511],
+  ...{ 408: [159], 411: [381], 413: [229], 415: [779], 501: [48], 503: [76, 209, 439] }
+}).flatMap(([status, codes]) => codes.map((code) => [code, Number(status)])))
 
 /** Of an analyst's statement that does not only read. */
 export function readOnly (): QueryError {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { PassThrough, pipeline, type Readable } from 'node:stream'
+import { pipeline, type Readable } from 'node:stream'
 import zlib from 'node:zlib'
 import type { QueryRequest } from './parse-request.ts'
 import type { InsertParts } from '../statement/read-statement.ts'
@@ -18,7 +18,7 @@ export interface InsertBody extends InsertParts {
 export interface InsertRows {
   /** Bytes that came with the statement. */
   head: Buffer
-  stream: Readable
+  stream: AsyncIterable<Buffer>
   /** HTTP's name of the compression the stream still has; undefined for none. */
   encoding: string | undefined
   /** From Content-Length; 0 when it is unknown. */
@@ -55,7 +55,7 @@ export async function readBody (
   const encoding = readEncoding(request)
   const inUrl = Buffer.from(queryInUrl, 'utf8')
   const split = findSplit(inUrl)
-  if (split !== undefined && isBlank(inUrl.subarray(split.dataStart))) {
+  if (split !== undefined && inUrl.toString('latin1', split.dataStart).trim() === '') {
     const expectedBytes = Number(request.headers['content-length'] ?? 0)
     // The engine's Brotli decoder is not safe (ENGINE_COMPRESSIONS), so its rows are decoded here.
     const rows = encoding === 'br' ? { stream: decodeBody(request), encoding: undefined } : { stream: request, encoding }
@@ -71,8 +71,7 @@ export async function readBody (
       const whole = findSplit(text)
       if (whole !== undefined) {
         const head = text.subarray(whole.dataStart)
-        const stream = next.done === true ? new PassThrough().end() : streamOf(iterator)
-        return toInsert(text, whole, { head, stream, encoding: undefined, expectedBytes: 0 })
+        return toInsert(text, whole, { head, stream: iterate(iterator), encoding: undefined, expectedBytes: 0 })
       }
     }
     if (next.done === true) return { kind: 'statement', text: text.toString('utf8') }
@@ -141,26 +140,19 @@ function toInsert (bytes: Buffer, split: InsertSplit, rows: InsertRows): QueryBo
   return { kind: 'insert', head, settings, format: split.format, rows }
 }
 
-function isBlank (bytes: Buffer): boolean {
-  return bytes.toString('latin1').trim() === ''
-}
-
 /** The body without the compression of HTTP. An error surfaces where it is read. */
 export function decodeBody (request: IncomingMessage): Readable {
   const encoding = readEncoding(request)
-  return encoding === undefined ? request : decode(request, encoding)
+  if (encoding === undefined) return request
+  const decoder = createDecoder(encoding)
+  // The error surfaces where the decoder is read.
+  pipeline(request, decoder, () => {})
+  return decoder
 }
 
 function readEncoding (request: IncomingMessage): string | undefined {
   const encoding = (request.headers['content-encoding'] ?? '').trim().toLowerCase()
   return encoding === '' || encoding === 'identity' ? undefined : encoding
-}
-
-function decode (request: Readable, encoding: string): Readable {
-  const decoder = createDecoder(encoding)
-  // The error surfaces where the decoder is read.
-  pipeline(request, decoder, () => {})
-  return decoder
 }
 
 /**
@@ -182,8 +174,4 @@ function createDecoder (encoding: string): zlib.Gunzip | zlib.Inflate | zlib.Bro
 
 async function * iterate (iterator: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
   for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) yield next.value
-}
-
-function streamOf (iterator: AsyncIterator<Buffer>): Readable {
-  return iterate(iterator) as unknown as Readable
 }

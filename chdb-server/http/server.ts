@@ -5,22 +5,14 @@ import { type ErrorAnswer, QueryError, readOnlyMethodError, toErrorAnswer } from
 import type { Query, ServerParts } from '../server-parts.ts'
 import { holdInserts, runInsert } from '../insert/run-insert.ts'
 import { Answer } from './answer.ts'
-import type { SessionState } from '../engine/engine.ts'
 import { analystDatabase } from '../analyst/guard-analyst.ts'
-import { parseRequest, type QueryRequest } from './parse-request.ts'
+import { parseRequest } from './parse-request.ts'
 import { vetAnalystSettings } from '../engine/profiles.ts'
 import { OVERDUE_MS } from '../engine/session-pool.ts'
 import { startRecord, writeProgress } from '../engine/query-record.ts'
 import { readBody } from './read-query-body.ts'
 import { formType, readForm } from './read-form.ts'
 import { runStatement } from '../statement/run-statement.ts'
-
-/** A request with the place of its answer. */
-interface Exchange {
-  request: IncomingMessage
-  response: ServerResponse
-  url: URL
-}
 
 /** Of those, pages of another origin may read, in the order in which a server names them. */
 const EXPOSED_HEADERS = ['Query-Id', 'Summary', 'Server-Display-Name', 'Format', 'Timezone', 'Exception-Code', 'Exception-Tag']
@@ -57,9 +49,10 @@ export function createAnswerRequest (parts: ServerParts): RequestListener {
     }
     if (url.pathname !== '/') return sendText(response, 404, `There is no handle ${url.pathname}\n\nUse / or /ping for health checks.\n`)
     if (isOptions) return sendNothing(response, 204)
-    if (isHealthCheck(request, url)) return sendText(response, 200, 'Ok.\n')
+    if (isRead && !url.searchParams.has('query')) return sendText(response, 200, 'Ok.\n')
     identify(response)
-    if (isLengthUnknown(request)) {
+    const { 'content-length': length, 'transfer-encoding': transfer } = request.headers
+    if (!isRead && length === undefined && transfer === undefined) {
       throw new QueryError(381, 'The Transfer-Encoding is not chunked and there is no Content-Length header for POST request')
     }
     if (parts.gate.closing !== undefined) {
@@ -67,7 +60,7 @@ export function createAnswerRequest (parts: ServerParts): RequestListener {
       throw parts.gate.closing
     }
     const user = authenticate(request, url)
-    void handleQuery(parts, user, { request, response, url })
+    void handleQuery(parts, user, request, response, url)
   }
 
   /** What every answer to a query says, an error too. */
@@ -84,14 +77,6 @@ export function createAnswerRequest (parts: ServerParts): RequestListener {
   }
 }
 
-function isHealthCheck (request: IncomingMessage, url: URL): boolean {
-  return request.method !== 'POST' && !url.searchParams.has('query')
-}
-
-function isLengthUnknown (request: IncomingMessage): boolean {
-  return request.method === 'POST' && request.headers['content-length'] === undefined && request.headers['transfer-encoding'] === undefined
-}
-
 function sendNothing (response: ServerResponse, status: number): void {
   response.writeHead(status)
   response.end()
@@ -103,9 +88,10 @@ function sendText (response: ServerResponse, status: number, text: string): void
 }
 
 /** Runs the query of one request and answers it. Never throws: every error becomes an answer. */
-async function handleQuery (parts: ServerParts, user: User, exchange: Exchange): Promise<void> {
+async function handleQuery (
+  parts: ServerParts, user: User, request: IncomingMessage, response: ServerResponse, url: URL
+): Promise<void> {
   parts.queries.running.unanswered++
-  const { request, response, url } = exchange
   const startedAt = performance.now()
   const stops = { unwanted: new AbortController(), killed: new AbortController() }
   response.on('close', () => { if (!response.writableFinished) stops.unwanted.abort() })
@@ -125,10 +111,15 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     answer.setHeader('X-ClickHouse-Query-Id', params.queryId)
     answer.setHeader('X-ClickHouse-Timezone', params.settings.get('session_timezone') ?? parts.storage.engine.timezone)
     answer.compressBlocks = params.compressBlocks
-    answer.compressionLevel = params.compressResponse ? params.compressionLevel : 0
+    answer.compressionLevel = params.compressionLevel
     const { queryId, database, logComment, logQueries } = params
     Object.assign(record, { queryId, currentDatabase: database, logComment, isWanted: logQueries })
-    const state = user === 'analyst' ? vetState(parts, params) : { database: params.database, settings: params.settings }
+    const state = user !== 'analyst'
+      ? { database, settings: params.settings }
+      : {
+          database: analystDatabase(database, parts.gate.database),
+          settings: vetAnalystSettings(params.settings, parts.gate.allowList)
+        }
     record.currentDatabase = state.database
     const query = { user, request: params, state, answer, stops, record, isRead: user === 'analyst' }
     const running = parts.queries.running.during(params.queryId, record, stops, async () => {
@@ -198,11 +189,6 @@ function throwIfTimedOut ({ reason }: AbortSignal): void {
 function tellError (error: unknown, { reason }: AbortSignal, version: string): ErrorAnswer {
   const told = toErrorAnswer(error, version)
   return told.code === 394 && reason instanceof QueryError ? toErrorAnswer(reason, version) : told
-}
-
-function vetState (parts: ServerParts, params: QueryRequest): SessionState {
-  const database = analystDatabase(params.database, parts.gate.database)
-  return { database, settings: vetAnalystSettings(params.settings, parts.gate.allowList) }
 }
 
 async function runQuery (parts: ServerParts, query: Query, request: IncomingMessage): Promise<void> {

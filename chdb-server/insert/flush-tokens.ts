@@ -88,8 +88,9 @@ export class TokenFlusher {
       const file = path.join(folder, name)
       const mtimeMs = statSync(file, { throwIfNoEntry: false })?.mtimeMs
       if (mtimeMs === undefined || this.#flushed.get(file) === mtimeMs) return
-      await using handle = await open(file, 'r')
-      await handle.datasync()
+      // Node 22 has no `await using`.
+      const handle = await open(file, 'r')
+      await handle.datasync().finally(async () => await handle.close())
       this.#flushed.set(file, mtimeMs)
     })))
   }

@@ -3,8 +3,8 @@ import { tokenizeSql } from '../statement/sql-lexer.ts'
 import { buildInsertFrom, checkParams, ENGINE_COMPRESSIONS } from '../statement/read-statement.ts'
 import { QueryError } from '../http/query-errors.ts'
 import type { Query, ServerParts } from '../server-parts.ts'
-import type { InsertBody, InsertRows } from '../http/read-query-body.ts'
-import { type Spool, spoolBody, type SpooledBody } from '../engine/body-spool.ts'
+import type { InsertBody } from '../http/read-query-body.ts'
+import { spoolBody } from '../engine/body-spool.ts'
 import { summarize } from '../engine/query-record.ts'
 import type { User } from '../http/authenticate.ts'
 import { POOL_SIZES } from '../engine/profiles.ts'
@@ -20,12 +20,14 @@ const HOLD_MS = 30_000
  */
 export async function runInsert (parts: ServerParts, query: Query, insert: InsertBody): Promise<void> {
   checkParams(insert.head, tokenizeSql(insert.head), query.request.params)
-  const body = await spoolRows(parts.storage.spool, insert.rows)
+  const { encoding } = insert.rows
+  const compression = encoding === undefined ? 'none' : ENGINE_COMPRESSIONS.get(encoding)
+  if (compression === undefined) throw new QueryError(344, `Content-Encoding ${encoding} is not supported`)
+  const body = await spoolBody(parts.storage.spool, insert.rows)
   try {
     const result = await parts.storage.pools.insert.lend(query, async (session) => {
       await session.setParams(query.request.params)
       query.record.mark = session.mark
-      const compression = ENGINE_COMPRESSIONS.get(insert.rows.encoding ?? '') ?? 'none'
       const running = session.run(buildInsertFrom(insert, body.path, compression))
       return await parts.queries.killQuery.whenAborted(session, query.stops.killed.signal, running)
     })
@@ -67,12 +69,4 @@ export async function holdInserts (parts: ServerParts, user: User, response: Ser
   } finally {
     for (; permits > 0; permits--) parts.storage.pools.insert.leave()
   }
-}
-
-async function spoolRows (spool: Spool, rows: InsertRows): Promise<SpooledBody> {
-  const { encoding } = rows
-  if (encoding !== undefined && !ENGINE_COMPRESSIONS.has(encoding)) {
-    throw new QueryError(344, `Content-Encoding ${encoding} is not supported`)
-  }
-  return await spoolBody(spool, rows)
 }

@@ -1,4 +1,5 @@
 /** What clients write and servers take, in the form that the engine takes: times with a zone. */
+import { findParams } from './read-statement.ts'
 import type { SqlToken } from './sql-lexer.ts'
 
 /** A time with a zone, such as `2026-01-31T12:00:00.000Z`. */
@@ -19,18 +20,13 @@ export function normalizeTimes (
   sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>
 ): ReadonlyMap<string, string> {
   const changed = new Map(params)
-  tokens.forEach((token, i) => {
-    const [, name, colon, ...type] = tokens.slice(i, i + 6)
-    if (token.text !== '{' || name?.kind !== 'word' || colon?.text !== ':') return
-    const key = sql.slice(name.start, name.end)
-    const value = params.get(key)
-    const words = type.map(({ text }) => text).join('')
-    if (value === undefined) return
-    const [, list, inner, fine] = TIME_TYPE.exec(words) ?? []
-    if (inner === undefined) return
+  for (const { name, type } of findParams(sql, tokens)) {
+    const value = params.get(name)
+    const [, list, inner, fine] = TIME_TYPE.exec(type.join('')) ?? []
+    if (value === undefined || inner === undefined) continue
     const write = (text: string): string => toSeconds(text, { fractions: fine !== undefined })
-    changed.set(key, list === undefined ? write(value) : value.replaceAll(QUOTED, (_, text: string) => `'${write(text)}'`))
-  })
+    changed.set(name, list === undefined ? write(value) : value.replaceAll(QUOTED, (_, text: string) => `'${write(text)}'`))
+  }
   return changed
 }
 

@@ -103,11 +103,22 @@ export function checkParams (sql: string, tokens: readonly SqlToken[], params: R
   for (const name of params.keys()) {
     if (!/^\w{1,128}$/.test(name)) throw new QueryError(36, `Query parameter name '${name}' is not valid`)
   }
-  tokens.forEach((token, i) => {
-    const name = tokens[i + 1]
-    if (token.text !== '{' || name?.kind !== 'word' || tokens[i + 2]?.text !== ':') return
-    const text = sql.slice(name.start, name.end)
-    if (!params.has(text)) throw new QueryError(456, `Query parameter \`${text}\` was not set`)
+  for (const { name } of findParams(sql, tokens)) {
+    if (!params.has(name)) throw new QueryError(456, `Query parameter \`${name}\` was not set`)
+  }
+}
+
+/** The places of parameters; `type` has the first tokens of the type, and `end` is missing where no bracket closes. */
+export function findParams (sql: string, tokens: readonly SqlToken[]) {
+  let close = 0
+  return tokens.flatMap(({ text, start }, i) => {
+    if (text !== '{') return []
+    const [name, colon, ...type] = tokens.slice(i + 1, i + 6)
+    if (name?.kind !== 'word' || colon?.text !== ':') return []
+    close = Math.max(close, i + 4)
+    while (close < tokens.length && tokens[close]?.text !== '}') close++
+    const end = tokens[close]?.end
+    return [{ name: sql.slice(name.start, name.end), type: type.map(({ text }) => text), start, end }]
   })
 }
 
@@ -118,34 +129,25 @@ export function checkParams (sql: string, tokens: readonly SqlToken[], params: R
 export function fillParams (sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>): string {
   let text = ''
   let at = 0
-  let end = 0
-  tokens.forEach((token, i) => {
-    const [, name, colon, type] = tokens.slice(i, i + 4)
-    if (token.text !== '{' || name?.kind !== 'word' || colon?.text !== ':' || type === undefined) return
-    end = Math.max(end, i + 4)
-    while (end < tokens.length && tokens[end]?.text !== '}') end++
-    const close = tokens[end]
-    const value = params.get(sql.slice(name.start, name.end))
-    if (close === undefined || value === undefined) return
-    text += sql.slice(at, token.start) + (PLAIN.test(type.text) ? value : quoteString(unescapeSql(value)))
-    at = close.end
-  })
+  for (const { name, type, start, end } of findParams(sql, tokens)) {
+    const value = params.get(name)
+    if (end === undefined || value === undefined) continue
+    text += sql.slice(at, start) + (PLAIN.test(type[0] ?? '') ? value : quoteString(unescapeSql(value)))
+    at = end
+  }
   return text + sql.slice(at)
 }
 
 function classify (tokens: SqlToken[]): Statement['kind'] {
   const first = tokens[0]!.text
   if (SHOW.has(first)) return 'show'
-  if (first === 'SET' || first === 'USE' || keepsObject(tokens)) return 'session'
+  // It ends with its session.
+  const isTemporary = ['TABLE', 'VIEW', 'DICTIONARY'].some((kind) => hasSequence(tokens, 'TEMPORARY', kind))
+  if (first === 'SET' || first === 'USE' || isTemporary) return 'session'
   if (first === 'SELECT' || first === 'FROM' || first === '(') return 'select'
   // WITH may introduce an INSERT ... SELECT.
   if (first === 'WITH' && !hasSequence(tokens, 'INSERT', 'INTO')) return 'select'
   return 'command'
-}
-
-/** Whether something is made, changed or removed that ends with its session. */
-function keepsObject (tokens: readonly SqlToken[]): boolean {
-  return ['TABLE', 'VIEW', 'DICTIONARY'].some((kind) => hasSequence(tokens, 'TEMPORARY', kind))
 }
 
 /**

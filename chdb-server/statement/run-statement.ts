@@ -1,6 +1,7 @@
 import type { EngineResult, EngineSession } from '../engine/engine.ts'
-import { endOvertime } from '../analyst/end-overtime.ts'
 import { QueryError, readOnlyMethodError } from '../http/query-errors.ts'
+import { ANALYST_PROFILE } from '../engine/profiles.ts'
+import { OVERDUE_MS } from '../engine/session-pool.ts'
 import type { TokenFlusher } from '../insert/flush-tokens.ts'
 import type { Query, ServerParts } from '../server-parts.ts'
 import { summarize } from '../engine/query-record.ts'
@@ -12,6 +13,9 @@ import { fillServerFacts, replaceCommand, replaceShow } from './server-facts.ts'
 
 /** Servers hold back the first mebibyte too: an error found within it still gets its own status. */
 const HOLD_BYTES = 1_048_576
+
+/** How long a query may go on in the engine after its limit. With what a restart takes, it ends within five seconds. */
+const RESTART_AFTER_MS = 2500
 
 const MAKES_TABLES = new Set(['ATTACH', 'RESTORE', 'REPLACE', 'UNDROP'])
 
@@ -59,6 +63,24 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   }
 }
 
+/**
+ * Ends a query that is over its time. The engine looks for that between two blocks of rows, and one block, or a
+ * constant, may take long: first the query is killed and its client has its answer, then the process is restarted.
+ *
+ * @param restart  The last resort, for a query that is still at work.
+ * @returns what ends the watch.
+ */
+function endOvertime ({ state, stops }: Query, session: EngineSession, restart: () => void): () => void {
+  const limitMs = 1000 * Number(state.settings.get('max_execution_time') ?? ANALYST_PROFILE.max_execution_time)
+  const whenRunning = (afterMs: number, act: () => void): NodeJS.Timeout =>
+    setTimeout(() => { if (session.isRunning) act() }, limitMs + afterMs)
+  const timers = [
+    whenRunning(OVERDUE_MS, () => stops.unwanted.abort(new QueryError(159, `Timeout exceeded: maximum: ${limitMs} ms`))),
+    whenRunning(RESTART_AFTER_MS, restart)
+  ]
+  return () => timers.forEach(clearTimeout)
+}
+
 async function guard (parts: ServerParts, query: Query, statement: Statement): Promise<Statement> {
   const { request: { params, defaultFormat }, state: { database }, stops: { unwanted: { signal } } } = query
   const guarded = await parts.gate.guardAnalyst({ statement, params, database, defaultFormat, signal })
@@ -75,12 +97,8 @@ async function runRows (parts: ServerParts, query: Query, statement: Statement, 
     const columns = isRevised(query, format) ? await readColumns(session, statement) : undefined
     const rewrite = columns && createNativeWriter(columns, query.request.protocolVersion)
     const sql = buildSelectInto(statement, columns === undefined ? format : 'Buffers', pipe.path)
-    const { storage: { spool, failedWrites }, queries: { killQuery } } = parts
-    const { answer, record, request: { waitEndOfQuery } } = query
-    const { signal } = query.stops.unwanted
     const holdBytes = format.endsWith('WithProgress') ? 0 : HOLD_BYTES
-    const hold = { waitEndOfQuery, holdBytes }
-    await runSelect({ session, sql, pipe, spool, answer, record, signal, killQuery, failedWrites, rewrite, ...hold })
+    await runSelect(parts, query, { session, sql, pipe, rewrite, holdBytes })
   } finally {
     parts.storage.pipes.push(pipe)
   }

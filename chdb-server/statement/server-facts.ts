@@ -61,7 +61,7 @@ export function fillServerFacts (statement: Statement, user: User, engineDir: st
   // A table or view may keep the call: it means who asks, not who made it.
   if (statement.kind !== 'select') return statement
   const { sql, tokens } = statement
-  const edits: Edit[] = []
+  const edits: Edits = []
   tokens.forEach((token, i) => {
     const [open, close, next] = tokens.slice(i + 1, i + 4)
     const isCall = token.kind === 'word' && USER_FUNCTIONS.has(token.text) && open?.text === '(' && close?.text === ')'
@@ -78,11 +78,7 @@ export function fillServerFacts (statement: Statement, user: User, engineDir: st
   return applyEdits(statement, edits)
 }
 
-interface Edit {
-  start: number
-  end: number
-  text: string
-}
+type Edits = Array<{ start: number, end: number, text: string }>
 
 /** Those metrics of a server that tell of files, by the names and in the columns that a server gives them. */
 function selectMetrics (engineDir: string): string {
@@ -103,7 +99,7 @@ function nameOf (sql: string, token: SqlToken | undefined): string {
 }
 
 /** Tokens keep their texts, which is what is read of them from here on; the format moves with the text. */
-function applyEdits (statement: Statement, edits: readonly Edit[]): Statement {
+function applyEdits (statement: Statement, edits: Edits): Statement {
   let { sql, format } = statement
   for (const { start, end, text } of edits.toReversed()) {
     sql = sql.slice(0, start) + text + sql.slice(end)

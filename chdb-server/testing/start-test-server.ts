@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { spoolFolders } from '../engine/body-spool.ts'
+import { MAIN } from '../program.ts'
 import { recordRequests } from './record-requests.ts'
 
 /** A server of its own process for a test file, on a free port and a data directory of its own. */
@@ -41,7 +42,6 @@ export interface HttpAnswer {
 }
 
 const OWNER = 'owner'
-const MAIN = path.join(import.meta.dirname, '..', 'main.ts')
 
 interface Teardown {
   after: (work: () => unknown) => void
@@ -54,7 +54,7 @@ export interface TestServerOptions {
   owner?: string
   /** Made at the start. Default `shop`. */
   database?: string
-  /** The script that is started. Default: `main.ts`. */
+  /** The script that is started. Default: `MAIN`. */
   main?: string
   /** Further options of the command line. */
   args?: readonly string[]
@@ -75,7 +75,7 @@ export function limitFiles (server: TestServer, bytes: number): void {
 }
 
 /**
- * Starts `main.ts`; everything is gone after the test. With a file named in `CHDB_SERVER_TEST_RECORD`, all requests of
+ * Starts the server; everything is gone after the test. With a file named in `CHDB_SERVER_TEST_RECORD`, all requests of
  * the test are appended to it, for the comparison with ClickHouse's own server.
  */
 export async function startTestServer (t: Teardown, options: TestServerOptions = {}): Promise<TestServer> {

@@ -1,5 +1,5 @@
 import { ANALYST_LIMITS } from '../../engine/profiles.ts'
-import { loadAllowList, MASKED_SYSTEM_TABLES, SYSTEM_TABLES, TABLE_FUNCTIONS } from '../../analyst/allow-list.ts'
+import { loadAllowList } from '../../analyst/allow-list.ts'
 
 /** What the queries try to reach, and what of the running engine an analyst must not name. */
 export interface Targets {
@@ -35,9 +35,9 @@ export async function findTargets (ask: Ask, where: { file: string, server: stri
   return {
     ...where,
     functions: functions.filter((name) => isFree(name.toLowerCase())),
-    tableFunctions: tableFunctions.filter((name) => !TABLE_FUNCTIONS.has(name.toLowerCase())),
+    tableFunctions: tableFunctions.filter((name) => !allow.tableFunctions.has(name.toLowerCase())),
     tables: [
-      ...tables.filter((name) => !SYSTEM_TABLES.has(name) && !MASKED_SYSTEM_TABLES.has(name)).map((name) => `system.${name}`),
+      ...tables.filter((name) => !allow.systemTables.has(name) && !allow.maskedSystemTables.has(name)).map((name) => `system.${name}`),
       'chdb_server.query_log', 'chdb_server.tables', 'chdb_server.all_processes', 'chdb_server.processes',
       'chdb_server.running_queries', `default.${where.file}.csv`
     ],
