@@ -4,8 +4,8 @@ import { type Credentials, findRunningStack } from '../embedded/data-dir/stack-a
 import { parseStoredJson } from '../engines/body/parse-json.ts'
 import { errorCode, HttpError, type HttpErrorBody, MillraceError } from '../engines/errors.ts'
 import { loadSettings } from '../platform/load-settings.ts'
-import type { paths } from '../schema/api.generated.d.ts'
-import type { Answer } from '../schema/api-types.ts'
+import type { paths } from '../console/api.generated.d.ts'
+import type { Answer } from '../console/api-types.ts'
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 

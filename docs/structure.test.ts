@@ -12,6 +12,7 @@ const SMALL_FOLDERS: Record<string, string> = {
   deploy: 'the generators of the settings and of the package stand beside what they write; the rest is for servers',
   'pipeline/events/insert': 'the INSERT and what may be repeated of it, apart from the session that decides when',
   api: 'the process and its routes; a subject is a folder',
+  console: 'the types of the API, for the pages and the command line',
   'embedded/nats': 'find the server, start it',
   engines: 'the errors that every engine throws',
   'platform/clickhouse': 'the connection and its errors, for every tier',

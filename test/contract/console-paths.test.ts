@@ -45,7 +45,7 @@ t.test('a path without an operation is recognized', async (t) => {
 /** The operations of the OpenAPI document, from the types that are generated of it. */
 function readOperations (): Operation[] {
   let path = ''
-  return readFileSync(new URL('../../schema/api.generated.d.ts', import.meta.url), 'utf8').split('\n').flatMap((line) => {
+  return readFileSync(new URL('../../console/api.generated.d.ts', import.meta.url), 'utf8').split('\n').flatMap((line) => {
     path = /^ {4}"(\/.*)": \{$/.exec(line)?.[1] ?? path
     const method = /^ {8}(\w+): operations\[/.exec(line)?.[1]
     return method === undefined ? [] : [{ method: method.toUpperCase(), path }]

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
 import { formatAgo, formatCount, formatUtc, formatZoned, showText } from '../format.ts'
 import { Paged, useList } from '../paging.tsx'

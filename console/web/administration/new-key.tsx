@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { isScope, SCOPE_OBJECTS, type Scope } from '../../../schema/scopes.ts'
 import { request } from '../api-client.ts'
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { currentSession, may } from '../session.ts'

@@ -1,5 +1,5 @@
 /** An answer as a table for files: every digit that the API sent, and no cell that a spreadsheet would run. */
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { type Answered, type Definition, formatDuration, formatShare, partName, pointName, shareOf, type TrendAnswer } from '../questions/question-definition.ts'
 import { formatValue, isNumeric, type Value } from '../sql/query-result.ts'
 

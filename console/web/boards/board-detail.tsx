@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { Copyable, DeleteDialog, FormDialog, TextsDialog, useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'

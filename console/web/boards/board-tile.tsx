@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { formatCounted, formatMs, formatZoned, showText } from '../format.ts'

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { formatCount, showText, zoneLabel } from '../format.ts'
 import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, navigate, path, projectId, query } from '../router.ts'

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { showText, zone } from '../format.ts'
 import { useLoaded } from '../load.ts'

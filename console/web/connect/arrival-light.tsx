@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { formatAgo, showText } from '../format.ts'
 import { useFeed } from '../live/follow-feed.ts'

@@ -1,4 +1,4 @@
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Confirm, Copyable } from '../confirm.tsx'

@@ -1,4 +1,4 @@
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { formatAgo, formatCount, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { UUID } from '../receipts/explain-receipt.ts'

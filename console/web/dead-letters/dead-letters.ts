@@ -1,4 +1,4 @@
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { request, type Page } from '../api-client.ts'
 import { projectId } from '../router.ts'
 

@@ -1,5 +1,5 @@
 /** Definitions as returned by the API, and their wording in the console. */
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 
 /** What events and properties have in common. */
 export type Noted = Pick<EventDefinition, 'id' | 'name' | 'tags' | 'description' | 'owner' | 'verified' | 'hidden'>

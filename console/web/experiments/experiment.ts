@@ -1,5 +1,5 @@
 /** Experiments as the API answers them, and what they say in words. */
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import type { MeasuredMetric, MetricKind } from './describe-metric.ts'
 import { formatCount, formatCounted, UNKNOWN } from '../format.ts'
 

@@ -1,6 +1,6 @@
 /** The filters of a flag, as the console reads and writes them and as sentences. Unknown fields stay as they are. */
 import { signal } from '@preact/signals'
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { formatCounted } from '../format.ts'
 
 /** Names of the cohorts of the project by their ids, for sentences; empty until they are known (`cohorts.ts`). */

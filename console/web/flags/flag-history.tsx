@@ -1,5 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import type { Page } from '../api-client.ts'
 import { formatCount, showText } from '../format.ts'
 import { type Change, Changes, ToDraft } from '../frame/differences.tsx'

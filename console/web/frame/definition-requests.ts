@@ -1,5 +1,5 @@
 import { type ErrorBody, openStream, type Page, readLines, request, toApiError } from '../api-client.ts'
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { projectId } from '../router.ts'
 
 /** What rules and event schemas have in common. */

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../schema/scopes.ts'
-import type { Status } from '../../../schema/api-types.ts'
+import type { Status } from '../../api-types.ts'
 import { formatBytes, formatMs } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { linkTo } from '../router.ts'

@@ -1,4 +1,4 @@
-import type { Status } from '../../../schema/api-types.ts'
+import type { Status } from '../../api-types.ts'
 import { formatCounted, formatSeconds, showText } from '../format.ts'
 
 /** Something that is stuck or late, and where its reason is found. */

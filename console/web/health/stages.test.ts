@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Status } from '../../../schema/api-types.ts'
+import type { Status } from '../../api-types.ts'
 import { describeProblems } from './problems.ts'
 import { describeAssurances, describeStages, describeWhole, type StageState } from './stages.ts'
 

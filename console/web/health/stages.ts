@@ -1,4 +1,4 @@
-import type { Status } from '../../../schema/api-types.ts'
+import type { Status } from '../../api-types.ts'
 import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatZoned, showText, UNKNOWN } from '../format.ts'
 
 /** How a stage is: `waiting` has work that is old, `stopped` cannot work. */

@@ -1,5 +1,5 @@
 /** The command that runs an import, and how one stands, in words. */
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { formatCount, quote } from '../format.ts'
 
 /** Sources, as the command has them. */

@@ -1,4 +1,4 @@
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { request } from '../api-client.ts'

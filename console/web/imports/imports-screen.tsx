@@ -1,4 +1,4 @@
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Copyable, useAttempt } from '../confirm.tsx'

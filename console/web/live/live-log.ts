@@ -1,4 +1,4 @@
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { formatCount, formatCounted, quote } from '../format.ts'
 import { isOfRequests } from '../receipts/warning-words.ts'
 

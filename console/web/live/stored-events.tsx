@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
 import { OlderNewer, useCursorPages } from '../paging.tsx'

@@ -1,5 +1,5 @@
 import type { Page } from '../api-client.ts'
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { formatCount, showText, UNKNOWN, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { Paged, Search, useList } from '../paging.tsx'

@@ -1,5 +1,5 @@
 /** A person, and its history of merges. */
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { formatZoned } from '../format.ts'
 
 /** A person as the management API shows it; at most 100 of its distinct ids. */

@@ -1,4 +1,4 @@
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'

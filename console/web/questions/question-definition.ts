@@ -1,6 +1,6 @@
 /** Definitions of questions as the console writes them, and they and their comparisons as sentences. */
 import type { FunnelAnswer, RetentionAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
 import { formatCount, formatMs, formatterOf } from '../format.ts'
 

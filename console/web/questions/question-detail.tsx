@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { DeleteDialog, FormDialog, TextsDialog } from '../confirm.tsx'
 import { useUnsaved } from '../frame/unsaved.tsx'

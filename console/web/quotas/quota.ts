@@ -1,5 +1,5 @@
 /** The quota of a project and its usage as the API answers them, and in words. */
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { formatCount, formatCounted, formatZoned } from '../format.ts'
 
 export type Quota = Schema<'Quota'>

@@ -1,4 +1,4 @@
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import type { Scope } from '../../../schema/scopes.ts'
 import { formatAgo, formatCount, formatCounted, formatZoned, showText } from '../format.ts'
 import { explainDrop, remedyFor, splitReason } from './warning-words.ts'

@@ -2,7 +2,7 @@
 import { isFields } from '../../../engines/fields.ts'
 import { describeFilter } from '../flags/flag-filters.ts'
 import { formatCount } from '../format.ts'
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import type { DraftLanguage } from '../frame/json-text.ts'
 
 /** What makes a version of a rule. Condition null: every event. */

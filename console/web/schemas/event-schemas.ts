@@ -1,5 +1,5 @@
 /** Event schemas as returned by the API, and their wording in the console. */
-import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { isFields } from '../../../engines/fields.ts'
 import type { DraftLanguage, Fields } from '../frame/json-text.ts'
 import { formatCount } from '../format.ts'

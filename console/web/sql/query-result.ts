@@ -1,5 +1,5 @@
 /** A result as it arrives, and how its values are written. */
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { openStream, readLines, type ApiError } from '../api-client.ts'
 
 export interface Column { name: string, type: string }

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { TextsDialog } from '../confirm.tsx'
 import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'

@@ -1,4 +1,4 @@
-import type { Answer } from '../../../schema/api-types.ts'
+import type { Answer } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { useAnswer, useLoaded } from '../load.ts'
