@@ -34,7 +34,7 @@ import { createPersonReader } from './flags/endpoints/person-reader.ts'
 import { cohortRoutes } from './flags/management/cohort-routes.ts'
 import { featureFlagRoutes } from './flags/management/feature-flag-routes.ts'
 import { testFlagRoutes } from './flags/management/test-flag-routes.ts'
-import { answerUnknownRoutes, errorHandler, notFound } from './http/errors.ts'
+import { answerUnknownRoutes, errorHandler, notFound } from './http/answer-errors.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableValues } from './http/request-validation.ts'
@@ -107,7 +107,7 @@ const REQUEST_TIMEOUT_MS = 30_000
  * 5. the console: `console/server/`, its page, its files and who is logged in
  *
  * What management shares is in `http/`, in the order of a request: `personal-key-access.ts` (key, rate limit),
- * `request-validation.ts` (reading and checking it), `list-queries.ts` and `pagination.ts` (lists), `errors.ts`
+ * `request-validation.ts` (reading and checking it), `list-queries.ts` and `pagination.ts` (lists), `answer-errors.ts`
  * (every error becomes an answer). `openapi.ts` serves the OpenAPI document of all routes.
  */
 export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
@@ -115,7 +115,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   const app = fastify({
     loggerInstance: deps.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A child for each request costs more than the few lines that name theirs (`http/errors.ts`).
+    // A child for each request costs more than the few lines that name theirs (`http/answer-errors.ts`).
     childLoggerFactory: (logger) => logger,
     bodyLimit: BODY_LIMIT_BYTES,
     http: { maxHeaderSize: MAX_HEADER_BYTES },

@@ -1,7 +1,7 @@
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import { HttpError } from '../../engines/errors.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound } from '../http/answer-errors.ts'
 import { type Row, time } from '../http/json-schema.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import type { Tile } from './tile-answers.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { HttpError } from '../../engines/errors.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound } from '../http/answer-errors.ts'
 import { resolveRange } from '../../engines/questions/calendar.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'

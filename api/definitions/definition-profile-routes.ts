@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { allowsScope } from '../../schema/scopes.ts'
-import { answerInTime, notFound } from '../http/errors.ts'
+import { answerInTime, notFound } from '../http/answer-errors.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import {

@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { orNotFound } from '../http/errors.ts'
+import { orNotFound } from '../http/answer-errors.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
 import { count, object, optional, type Row, type Value } from '../http/json-schema.ts'

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { orNotFound } from '../http/errors.ts'
+import { orNotFound } from '../http/answer-errors.ts'
 import { object } from '../http/json-schema.ts'
 import { selectPage } from '../http/list-queries.ts'
 import { idParams as params } from '../http/request-values.ts'

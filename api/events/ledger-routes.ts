@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { answerInTime } from '../http/errors.ts'
+import { answerInTime } from '../http/answer-errors.ts'
 import { count, object, type Value } from '../http/json-schema.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'

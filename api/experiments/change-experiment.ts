@@ -1,7 +1,7 @@
 import { invalidField } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound } from '../http/answer-errors.ts'
 import type { FlagActor } from '../flags/management/flag-changes.ts'
 import type { FlagWriter } from '../flags/management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../../engines/flags/flag-definition.ts'

@@ -1,7 +1,7 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { originSchemas, selectCreatedBy } from '../projects/users.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
-import { notFound, orNotFound } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { object, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
 import type { PageContent } from '../http/pagination.ts'
 import { pageQuery } from '../http/routes.ts'

@@ -8,7 +8,7 @@ import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope, type Scope } from '../../schema/scopes.ts'
 import { recordKeyUse } from '../projects/personal-keys.ts'
-import { notFound } from './errors.ts'
+import { notFound } from './answer-errors.ts'
 import { parseInteger } from './request-values.ts'
 
 /** Who sends a request, and for which project. */

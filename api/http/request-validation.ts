@@ -6,7 +6,7 @@ import { type HttpError, invalidField } from '../../engines/errors.ts'
 import { normaliseContentType, tooManyValues } from '../../engines/body/read-body.ts'
 import { hasMoreValues } from '../../engines/body/split-json-array.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
-import { malformedBody, unsupportedMediaType } from './errors.ts'
+import { malformedBody, unsupportedMediaType } from './answer-errors.ts'
 import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i

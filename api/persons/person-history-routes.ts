@@ -4,7 +4,7 @@ import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-cl
 import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound } from '../http/answer-errors.ts'
 import { array, object, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'

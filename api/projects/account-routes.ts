@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { orNotFound } from '../http/errors.ts'
+import { orNotFound } from '../http/answer-errors.ts'
 import { array, bodyOf, nullableObject, object, optional } from '../http/json-schema.ts'
 import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
 import { requireAllProjects } from '../http/personal-key-access.ts'

@@ -1,7 +1,7 @@
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { allowsScope, type Scope } from '../../schema/scopes.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound } from '../http/answer-errors.ts'
 import { object, type Row, timeOrNull } from '../http/json-schema.ts'
 import type { Access } from '../http/personal-key-access.ts'
 

@@ -1,7 +1,7 @@
 /** How rules and event schemas change: each change in a transaction that holds the definition, or the project. */
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound, orNotFound } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/answer-errors.ts'
 import type { AnyKind, DefinitionFields, DefinitionKind } from './definition-kind.ts'
 import { type DefinitionKey, findDefinition, matchKey, selectDefinitions } from './versioned-definitions.ts'
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { answerInTime } from '../http/errors.ts'
+import { answerInTime } from '../http/answer-errors.ts'
 import { schemaOf } from '../http/json-schema.ts'
 import { idParams } from '../http/request-values.ts'
 import { type Routes, routesOf } from '../http/routes.ts'

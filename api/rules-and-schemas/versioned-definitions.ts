@@ -1,7 +1,7 @@
 /** Reads definitions with versions. */
 import type { CountedDefinition } from './definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { notFound, orNotFound } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { optional, type Value } from '../http/json-schema.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'

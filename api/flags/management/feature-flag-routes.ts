@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { KeyDirectory } from '../../../platform/directory/key-directory.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../../http/errors.ts'
+import { notFound } from '../../http/answer-errors.ts'
 import { optional } from '../../http/json-schema.ts'
 import type { Access } from '../../http/personal-key-access.ts'
 import { idParams } from '../../http/request-values.ts'

@@ -3,7 +3,7 @@ import type { Value } from '../../http/json-schema.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../../http/list-queries.ts'
 import type { PageContent } from '../../http/pagination.ts'
 import { pageQuery } from '../../http/routes.ts'
-import { orNotFound } from '../../http/errors.ts'
+import { orNotFound } from '../../http/answer-errors.ts'
 import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
 
 export const featureFlagQuery = pageQuery({

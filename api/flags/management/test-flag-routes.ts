@@ -9,7 +9,7 @@ import { compileFlagSet, evaluateFlags, type FlagSet } from '../../../engines/fl
 import { explainFlag, type FlagExplanation } from '../../../engines/flags/explain-flag.ts'
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
-import { orNotFound } from '../../http/errors.ts'
+import { orNotFound } from '../../http/answer-errors.ts'
 import { bodyOf, optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'

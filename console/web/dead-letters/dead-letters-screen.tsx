@@ -7,7 +7,7 @@ import { may } from '../session.ts'
 import { Empty, Select, Show, Sparkline, Table, Time } from '../states.tsx'
 import {
   type DeadLetterGroup, type DeadLetterGroups, fetchGroups, fetchLetters, type Filter, filterOf, STAGES
-} from './dead-letters.ts'
+} from './dead-letter-requests.ts'
 import { LetterDetail } from './letter-detail.tsx'
 import { PurgeDialog, ReplayDialog } from './letter-dialogs.tsx'
 import { Title } from '../title.tsx'

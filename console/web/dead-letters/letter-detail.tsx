@@ -7,7 +7,7 @@ import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Show, Time } from '../states.tsx'
 import { PurgeDialog } from './letter-dialogs.tsx'
-import { base, type OpenedDeadLetter, type ReplayResult, STAGES } from './dead-letters.ts'
+import { base, type OpenedDeadLetter, type ReplayResult, STAGES } from './dead-letter-requests.ts'
 import { Title } from '../title.tsx'
 
 /** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */

@@ -4,7 +4,7 @@ import { Confirm, useAttempt } from '../confirm.tsx'
 import { formatCount, formatCounted } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { Dialog, Failed, Show } from '../states.tsx'
-import { base, type Filter, purge, replay, REPLAY_LIMIT, type ReplayResult } from './dead-letters.ts'
+import { base, type Filter, purge, replay, REPLAY_LIMIT, type ReplayResult } from './dead-letter-requests.ts'
 
 /** Deletes dead letters for good, after their number was seen and a word was typed. */
 export function PurgeDialog (

@@ -1,5 +1,5 @@
 /** What an experiment measures, in words. */
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { describeEvent } from '../questions/question-definition.ts'
 

@@ -9,7 +9,7 @@ import { NameLists, useNames } from '../questions/event-fields.tsx'
 import { Checkbox, Empty, Failed, Form, Table, Time } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { describeMetric } from './describe-metric.ts'
-import { type Experiment, statusOf } from './experiment.ts'
+import { type Experiment, statusOf } from './describe-experiment.ts'
 import { ExperimentDetail } from './experiment-detail.tsx'
 import { EMPTY_METRIC, MetricFields } from './metric-fields.tsx'
 

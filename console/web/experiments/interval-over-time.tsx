@@ -1,7 +1,7 @@
 import { formatCount, formatCounted, showText } from '../format.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Table } from '../states.tsx'
-import { formatInterval, formatPercent, type Results } from './experiment.ts'
+import { formatInterval, formatPercent, type Results } from './describe-experiment.ts'
 import { concludeDay, describeStop, drawCourse, explainMissing } from './over-time.ts'
 
 const COLUMNS = [{ name: 'day', type: 'Date' }, ...['change, %', 'at least', 'at most'].map((name) => ({ name, type: 'Float64' }))]

@@ -10,7 +10,7 @@ import { EventField, NameLists, type Names, PropertyField, useNames } from '../q
 import { EMPTY_EVENT, type EventChoice } from '../questions/question-definition.ts'
 import { Select } from '../states.tsx'
 import { describeMetric, listSecondaryMetrics, type MetricKind } from './describe-metric.ts'
-import type { Experiment } from './experiment.ts'
+import type { Experiment } from './describe-experiment.ts'
 
 const KINDS: Partial<Record<MetricKind, string>> = {
   funnel: 'share of persons who do it', count: 'events a person', sum: 'sum of a property a person', mean: 'average of a property'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Interval, MissingInterval, Results, VariantOfDay } from './experiment.ts'
+import type { Interval, MissingInterval, Results, VariantOfDay } from './describe-experiment.ts'
 import { concludeDay, describeStop, drawCourse, explainMissing } from './over-time.ts'
 
 /** A variant at the end of a day, by its interval, or by why it has none. */

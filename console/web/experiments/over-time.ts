@@ -1,5 +1,5 @@
 /** What the always-valid interval said at the end of each day: what is drawn of it, and in words. */
-import { formatPercent, type MissingInterval, type Results, type VariantOfDay } from './experiment.ts'
+import { formatPercent, type MissingInterval, type Results, type VariantOfDay } from './describe-experiment.ts'
 
 /** A day of a chart, in percent: the change against the baseline and the ends of its interval; null for none. */
 export type CourseRow = [day: string, change: number | null, least: number | null, most: number | null]

@@ -3,7 +3,7 @@ import { formatCount, formatZoned, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { Table, Time } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
-import { type Bar, describeAdjustments, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
+import { type Bar, describeAdjustments, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './describe-experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
 
 const ROW = 38

@@ -5,7 +5,7 @@ import { CONTENT_TYPES } from '../../test/support/content-types.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
 import { describeClickHouseError } from './describe-clickhouse-error.ts'
-import { answerInTime } from './errors.ts'
+import { answerInTime } from './answer-errors.ts'
 
 const shared = await createTestApi(t)
 

@@ -3,7 +3,7 @@ import { describeMetric, listSecondaryMetrics, nameOfMetric } from './describe-m
 import {
   describeAdjustments, describeChanges, describeProgress, describeVerdict, type Experiment,
   formatMetric, formatPercent, layOutBars, type Results, statusOf
-} from './experiment.ts'
+} from './describe-experiment.ts'
 
 const NOW = Date.parse('2026-11-22T12:00:00Z')
 
