@@ -84,21 +84,12 @@ export function createCliContext (world: CliWorld): CliContext {
 
   const { promise: interrupt, resolve: reportInterrupt } = Promise.withResolvers<void>()
   const pings = new Map<ServiceName, () => Promise<unknown>>()
-
-  function watch (service: ServiceName, isWatched: boolean, ping: () => Promise<unknown>): void {
+  const watch = (service: ServiceName, isWatched: boolean, ping: () => Promise<unknown>): void => {
     pings.set(service, ping)
     if (!isWatched) return
-    let answeredAt = performance.now()
-    let isPinging = false
-    const timer = setInterval(() => {
-      const { timeoutMs } = context
-      if (performance.now() - answeredAt > timeoutMs) reportSilence(new ServiceTimeoutError(service, timeoutMs))
-      if (isPinging) return
-      isPinging = true
-      // A failed ping is not an answer; its error is reported by the command's own calls.
-      ping().then(() => { answeredAt = performance.now() }, () => {}).finally(() => { isPinging = false })
-    }, PING_INTERVAL_MS)
-    closers.push(() => { clearInterval(timer) })
+    closers.push(pingEachSecond(ping, (silentMs) => {
+      if (silentMs > context.timeoutMs) reportSilence(new ServiceTimeoutError(service, context.timeoutMs))
+    }))
   }
 
   const context: CliContext = {
@@ -161,6 +152,20 @@ export function createCliContext (world: CliWorld): CliContext {
     }
   }
   return context
+}
+
+/** @returns what ends it. */
+function pingEachSecond (ping: () => Promise<unknown>, onSecond: (silentMs: number) => void): () => void {
+  let answeredAt = performance.now()
+  let isPinging = false
+  const timer = setInterval(() => {
+    onSecond(performance.now() - answeredAt)
+    if (isPinging) return
+    isPinging = true
+    // A failed ping is not an answer; its error is reported by the command's own calls.
+    ping().then(() => { answeredAt = performance.now() }, () => {}).finally(() => { isPinging = false })
+  }, PING_INTERVAL_MS)
+  return () => { clearInterval(timer) }
 }
 
 /** A service that a command uses does not answer. */

@@ -43,9 +43,7 @@ export function createLogger (options: { component: string, level: string }): Lo
   }, output)
 }
 
-/**
- * Errors of an unavailable service have no stack: it says nothing, and would be most of the log of an outage.
- */
+/** Errors of an unavailable service have no stack: it says nothing, and would be most of the log of an outage. */
 function describeError (error: Error): unknown {
   if (!isExpected(error)) return stdSerializers.err(error)
   const { name, message, code, cause } = error as Error & { code?: unknown }

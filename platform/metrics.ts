@@ -40,9 +40,7 @@ export interface Metrics {
 /** Gauges of prom-client with the ending of counters. Each is the sum of one that stays, by type. */
 const MISNAMED = ['active_handles_total', 'active_requests_total', 'active_resources_total']
 
-/**
- * @param component  Name of the tier: `ingest`, `pipeline`, `api`.
- */
+/** @param component  Name of the tier: `ingest`, `pipeline`, `api`. */
 export function createMetrics (component: string): Metrics {
   const registry = new Registry()
   const prefix = `millrace_${component}_`

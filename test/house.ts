@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 78_508,
-  serverLines: 5_821,
-  platformLines: 5_385,
-  trackedFiles: 1_520,
+  lines: 78_502,
+  serverLines: 5_500,
+  platformLines: 5_382,
+  trackedFiles: 1_519,
   circles: 0,
   repeatedNames: 0,
-  longFunctions: 5,
-  assertions: 158,
-  casts: 278,
-  phrases: 82
+  longFunctions: 0,
+  assertions: 156,
+  casts: 275,
+  phrases: 79
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */

@@ -106,9 +106,7 @@ function parseLine (line: string): { name: string, labels: Record<string, string
   return { name, labels, value: Number(value) }
 }
 
-/**
- * Returns a function that reads version and size of the services, over connections that it reuses. Never rejects.
- */
+/** Returns a function that reads version and size of the services, over connections that it reuses. Never rejects. */
 export function createReadStores (connections: StoreConnections): () => Promise<StoresReading> {
   const open: Partial<{ [K in 'nats' | 'clickhouse' | 'postgres']: ReturnType<StoreConnections[K]> }> = {}
   return async () => {

@@ -74,7 +74,7 @@ export function createSender (
   { url, projectKey, personsFrom, eventsPerSecond, onAcknowledged }: SenderOptions
 ): Sender {
   const target = new URL('/batch/', url)
-  const send = createPost(target)
+  const post = createPost(target)
   // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
   const ordered = createLane(projectKey, 1, true)
   const free = createLane(projectKey, CONCURRENCY, personsFrom === 'events')
@@ -117,7 +117,8 @@ export function createSender (
     while (underWay.size >= lane.limit) await Promise.race(underWay.values())
     if (failure !== undefined) throw failure
     lane.open = null
-    underWay.set(batch, post(lane, batch, 0, batch.starts.length).then(() => {
+    underWay.set(batch, send(post, target, lane, batch).then((time) => {
+      answeredAt = Math.max(answeredAt, time)
       underWay.delete(batch)
       if (batch.bytes.length === MAX_BYTES) spare.push(batch.bytes)
       const waiting = lanes.flatMap(({ open, underWay }) => [...underWay.keys(), ...open === null ? [] : [open]])
@@ -126,32 +127,6 @@ export function createSender (
       failure ??= error
       underWay.delete(batch)
     }))
-  }
-
-  async function post (lane: Lane, batch: Batch, from: number, to: number): Promise<void> {
-    const { bytes, starts, used } = batch
-    const isWhole = to - from === starts.length
-    const body = isWhole
-      ? bytes.subarray(0, used + 1)
-      : Buffer.concat([lane.opening, bytes.subarray(starts[from], (starts[to] ?? used) - 1), CLOSING])
-    if (isWhole) CLOSING.copy(bytes, used - 1)
-    const givesUpAt = performance.now() + PATIENCE_MS
-    for (let attempt = 0; ; attempt++) {
-      const { status = 503, headers = {}, text = '' } = await send(body)
-      if (status >= 200 && status < 300) {
-        answeredAt = Math.max(answeredAt, Date.parse(headers.date ?? '') || Date.now())
-        return
-      }
-      // The limits of ingest, or of a proxy before it, may be below the defaults.
-      if (status === 413 && to - from > 1) {
-        const middle = Math.ceil((from + to) / 2)
-        await post(lane, batch, from, middle)
-        await post(lane, batch, middle, to)
-        return
-      }
-      throwIfFinal(target, { status, text }, givesUpAt)
-      await sleep(Math.max(retryDelayMs(attempt), Number(headers['retry-after']) * 1000 || 0))
-    }
   }
 
   return {
@@ -176,6 +151,31 @@ function createLane (projectKey: string, limit: number, changesPersons: boolean)
   return { opening: Buffer.from(opening), limit, open: null, underWay: new Map() }
 }
 
+/** Sends events of a batch until they are acknowledged. @returns the time of the server then, epoch milliseconds. */
+async function send (
+  post: Post, target: URL, lane: Lane, batch: Batch, from = 0, to = batch.starts.length
+): Promise<number> {
+  const { bytes, starts, used } = batch
+  const isWhole = to - from === starts.length
+  const body = isWhole
+    ? bytes.subarray(0, used + 1)
+    : Buffer.concat([lane.opening, bytes.subarray(starts[from], (starts[to] ?? used) - 1), CLOSING])
+  if (isWhole) CLOSING.copy(bytes, used - 1)
+  const givesUpAt = performance.now() + PATIENCE_MS
+  for (let attempt = 0; ; attempt++) {
+    const { status = 503, headers = {}, text = '' } = await post(body)
+    if (status >= 200 && status < 300) return Date.parse(headers.date ?? '') || Date.now()
+    // The limits of ingest, or of a proxy before it, may be below the defaults.
+    if (status === 413 && to - from > 1) {
+      const middle = Math.ceil((from + to) / 2)
+      await send(post, target, lane, batch, from, middle)
+      return await send(post, target, lane, batch, middle, to)
+    }
+    throwIfFinal(target, { status, text }, givesUpAt)
+    await sleep(Math.max(retryDelayMs(attempt), Number(headers['retry-after']) * 1000 || 0))
+  }
+}
+
 /** In a list: with the comma behind it. */
 function toText ({ uuid, event: name, distinct_id: id, timestamp, json }: ImportedEvent): string {
   return `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
@@ -192,14 +192,14 @@ function throwIfFinal ({ href }: URL, { status, text }: { status: number, text: 
   }
 }
 
-interface Answer { status?: number, headers?: IncomingHttpHeaders, text?: string }
+type Post = (body: Buffer) => Promise<{ status?: number, headers?: IncomingHttpHeaders, text?: string }>
 
 /**
  * Sends bodies over connections that are kept. Not by `fetch`, which copies them.
  *
  * @returns nothing when the connection fails, or takes too long.
  */
-function createPost (target: URL): (body: Buffer) => Promise<Answer> {
+function createPost (target: URL): Post {
   const { request: open, Agent } = target.protocol === 'https:' ? https : http
   const agent = new Agent({ keepAlive: true })
   return async (body) => {

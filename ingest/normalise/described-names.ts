@@ -55,9 +55,7 @@ export class DescribedNames {
   /** When known names were asked for, by project, epoch ms. Not forgotten, or Postgres would be asked in a loop. */
   readonly #askedAt = new Map<number, number>()
 
-  /**
-   * @param options.askKnown  Called when a project is beyond its limits, once an hour; `learn` takes the answer.
-   */
+  /** @param options.askKnown  Called when a project is beyond its limits, once an hour; `learn` takes the answer. */
   constructor (
     limits: NameLimits,
     { now, askKnown = () => {} }: { now: () => number, askKnown?: (projectId: number) => void }

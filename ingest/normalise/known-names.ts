@@ -10,9 +10,7 @@ const MAX_PAIRS = 100_000
 /** Reads the names that a project's definitions have; null when Postgres does not tell. */
 export type ReadKnownNames = (projectId: number) => Promise<KnownNames | null>
 
-/**
- * Names that are in use come first. A failure costs descriptions of the next hour, no event: it is logged.
- */
+/** Names that are in use come first. A failure costs descriptions of the next hour, no event: it is logged. */
 export function createReadKnownNames (sql: Sql, logger: Logger): ReadKnownNames {
   return async function readKnownNames (projectId) {
     try {

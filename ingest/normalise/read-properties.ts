@@ -66,6 +66,9 @@ interface Shape {
   edges: Partial<Record<Kind, Map<string, Edge>>>
 }
 
+/** How much is remembered, in nodes. */
+interface Tree { nodes: number }
+
 export interface ReadProperties {
   /** Which properties there are, of which type: `property_types` in `schema/wire/event-row.ts`. */
   types: string
@@ -95,66 +98,64 @@ const OVERLONG: Edge = { rule: 'any', name: null, isReplaced: false, promotedInd
  * type by type: a known shape costs a look-up a property and no new text, and rows of one shape share one string.
  */
 export function createPropertyReader (now: () => number, names: DescribedNames): PropertyReader {
-  let nodes = 0
+  const tree: Tree = { nodes: 0 }
   /** About the event that is being read. */
   let cut: string | null = null
   let replaced: string | null = null
   let undescribed: string | null = null
   let isDeep = false
   let beyond: string | null = null
-  let root = createShape(null, '')
+  let root = createShape(tree, null, '')
 
   return function readProperties (projectId, event, properties) {
-    if (nodes > MAX_NODES || names.isFull) {
+    if (tree.nodes > MAX_NODES || names.isFull) {
       if (names.isFull) names.forget()
-      root = createShape(null, '')
-      nodes = 0
+      root = createShape(tree, null, '')
+      tree.nodes = 0
     }
     cut = replaced = undescribed = beyond = null
     isDeep = false
     const promoted = NOTHING_PROMOTED.slice()
-    let shape = walk(root, 'e', properties, { prefix: '', promoted })
+    let shape = walk(root, 'e', properties, '', promoted)
     if (event === '$groupidentify') {
-      const prefix = toGroupType(properties.$group_type) + GROUP_TYPE_SEPARATOR
-      const names = countNames(properties.$group_set)
-      const isDescribed = names * Buffer.byteLength(prefix) <= MAX_REPEATED_TYPE_BYTES
-      if (!isDescribed) undescribed = `${names} properties of a group`
-      shape = isDescribed ? walk(root, 'g', properties.$group_set, { prefix }) : root
+      const prefix = groupPrefix(properties)
+      if (prefix === null) undescribed = `${countNames(properties.$group_set)} properties of a group`
+      shape = prefix === null ? root : walk(root, 'g', properties.$group_set, prefix)
     } else {
-      if (properties.$set_once !== undefined) shape = walk(shape, 'p', properties.$set_once, { prefix: '' })
-      if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
+      if (properties.$set_once !== undefined) shape = walk(shape, 'p', properties.$set_once, '')
+      if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, '')
     }
     if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
     const types = event === '$$plugin_metrics' ? '' : describe(shape, projectId, event)
     return { types, promoted, cut, replaced, undescribed, beyond, isDeep }
   }
 
-  function walk (
-    shape: Shape, kind: Kind, properties: unknown, { prefix, promoted }: { prefix: string, promoted?: string[] }
-  ): Shape {
+  function walk (shape: Shape, kind: Kind, properties: unknown, prefix: string, promoted?: string[]): Shape {
     if (typeof properties !== 'object' || properties === null || Array.isArray(properties)) return shape
     const sent = properties as Record<string, unknown>
     for (const name in sent) {
       const value = sent[name]
       // Values within `$set` and the like are within the properties of the event, too.
       if (kind === 'e' && !isDeep && typeof value === 'object') isDeep = isDeeperThan(value, MAX_PROPERTY_DEPTH)
-      const edge = findEdge(shape, kind, prefix === '' ? name : prefix + name, name)
-      if (edge === OVERLONG) {
-        undescribed = name
-        continue
-      }
+      const edge = findEdge(tree, shape, kind, prefix === '' ? name : prefix + name, name)
+      if (edge === OVERLONG) undescribed = name
       if (edge.name === null) continue
       if (edge.isReplaced) replaced = name
       const type = inferType(edge.rule, value, now)
-      if (edge.promotedIndex !== -1 && promoted !== undefined) promoted[edge.promotedIndex] = toPromoted(name, value)
-      shape = edge.next[type] ??= createShape(shape, kind + PROPERTY_TYPE_CODES[type] + edge.name)
+      if (edge.promotedIndex !== -1 && promoted !== undefined) {
+        const text = textOfPromoted(value)
+        const kept = text.length <= MAX_PROMOTED_LENGTH ? text : cutText(text, MAX_PROMOTED_LENGTH)
+        if (kept.length < text.length) cut = name
+        promoted[edge.promotedIndex] = kept
+      }
+      shape = edge.next[type] ??= createShape(tree, shape, kind + PROPERTY_TYPE_CODES[type] + edge.name)
     }
     return shape
   }
 
   /** The text of what the limits of the project leave; of an event and a shape that are known, all of it. */
   function describe (shape: Shape, projectId: number, event: string): string {
-    if (shape.of !== null && shape.of.event === event && shape.of.projectId === projectId) return textOf(shape)
+    if (shape.of !== null && shape.of.event === event && shape.of.projectId === projectId) return textOf(tree, shape)
     if (shape.entries > MAX_ENTRIES) return ''
     const found = names.findEvent(projectId, event)
     if (found === null) {
@@ -173,55 +174,52 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
       shape.allOf.add(found)
     }
     shape.of = found
-    return textOf(shape)
+    return textOf(tree, shape)
   }
+}
 
-  function entriesOf (shape: Shape): string[] {
-    const entries: string[] = []
-    for (let at: Shape | null = shape; at !== null; at = at.parent) if (at.entry !== '') entries.push(at.entry)
-    return entries.reverse()
-  }
+function entriesOf (shape: Shape): string[] {
+  const entries: string[] = []
+  for (let at: Shape | null = shape; at !== null; at = at.parent) if (at.entry !== '') entries.push(at.entry)
+  return entries.reverse()
+}
 
-  function textOf (shape: Shape): string {
-    if (shape.text !== null) return shape.text
-    shape.text = entriesOf(shape).join(PROPERTY_ENTRY_SEPARATOR)
-    nodes += shape.text.length / CHARACTERS_PER_NODE
-    return shape.text
-  }
+function textOf (tree: Tree, shape: Shape): string {
+  if (shape.text !== null) return shape.text
+  shape.text = entriesOf(shape).join(PROPERTY_ENTRY_SEPARATOR)
+  tree.nodes += shape.text.length / CHARACTERS_PER_NODE
+  return shape.text
+}
 
-  function toPromoted (name: string, value: unknown): string {
-    if (value === null || value === undefined) return ''
-    const text = textOfPromoted(value)
-    if (text.length <= MAX_PROMOTED_LENGTH) return text
-    const kept = cutText(text, MAX_PROMOTED_LENGTH)
-    if (kept.length < text.length) cut = name
-    return kept
-  }
-
-  function findEdge (shape: Shape, kind: Kind, key: string, name: string): Edge {
-    const edges = shape.edges[kind] ??= new Map<string, Edge>()
-    let edge = edges.get(key)
-    if (edge === undefined) {
-      if (Buffer.byteLength(name) > MAX_NAME_BYTES) return OVERLONG
-      const entry = cleanEntry(key, kind)
-      edge = {
-        rule: nameRuleOf(name),
-        name: kind === 'e' && SKIPPED.has(name) ? null : entry,
-        isReplaced: entry !== key,
-        promotedIndex: kind === 'e' ? PROMOTED_INDEXES.get(name) ?? -1 : -1,
-        next: {}
-      }
-      edges.set(key, edge)
-      nodes++
+function findEdge (tree: Tree, shape: Shape, kind: Kind, key: string, name: string): Edge {
+  const edges = shape.edges[kind] ??= new Map<string, Edge>()
+  let edge = edges.get(key)
+  if (edge === undefined) {
+    if (Buffer.byteLength(name) > MAX_NAME_BYTES) return OVERLONG
+    const entry = cleanEntry(key, kind)
+    edge = {
+      rule: nameRuleOf(name),
+      name: kind === 'e' && SKIPPED.has(name) ? null : entry,
+      isReplaced: entry !== key,
+      promotedIndex: kind === 'e' ? PROMOTED_INDEXES.get(name) ?? -1 : -1,
+      next: {}
     }
-    return edge
+    edges.set(key, edge)
+    tree.nodes++
   }
+  return edge
+}
 
-  function createShape (parent: Shape | null, entry: string): Shape {
-    nodes++
-    const entries = (parent?.entries ?? 0) + (entry === '' ? 0 : 1)
-    return { parent, entry, entries, text: null, of: null, allOf: null, edges: {} }
-  }
+function createShape (tree: Tree, parent: Shape | null, entry: string): Shape {
+  tree.nodes++
+  const entries = (parent?.entries ?? 0) + (entry === '' ? 0 : 1)
+  return { parent, entry, entries, text: null, of: null, allOf: null, edges: {} }
+}
+
+/** What stands before the name of each property of a group; null when they are too many to repeat it. */
+function groupPrefix ({ $group_type: type, $group_set: set }: Record<string, unknown>): string | null {
+  const prefix = toGroupType(type) + GROUP_TYPE_SEPARATOR
+  return countNames(set) * Buffer.byteLength(prefix) <= MAX_REPEATED_TYPE_BYTES ? prefix : null
 }
 
 function countNames (properties: unknown): number {
@@ -230,6 +228,7 @@ function countNames (properties: unknown): number {
 
 function textOfPromoted (value: unknown): string {
   if (typeof value === 'string') return value
+  if (value === null || value === undefined) return ''
   return typeof value === 'number' || isExactNumber(value) ? JSON.stringify(value) : stringifyJson(value)
 }
 

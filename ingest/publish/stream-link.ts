@@ -9,7 +9,7 @@ import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { EVENTS_STREAM, MAX_MESSAGE_BYTES, PERSONS_STREAM, type StreamLimits } from '../../schema/wire/streams.ts'
-import { type AcknowledgedPublisher, createAcknowledgedPublisher, type OutgoingMessage, type Publish } from './acknowledged-publisher.ts'
+import { createAcknowledgedPublisher, type OutgoingMessage, type Publish } from './acknowledged-publisher.ts'
 import { createPublishLetters, type LetterPublishing } from './quarantine.ts'
 
 export interface StreamLinkOptions {
@@ -63,14 +63,13 @@ const NEEDED_LEADERS = { streams: [EVENTS_STREAM, PERSONS_STREAM], cluster: fals
 export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options
   let connection: NatsConnection | null = null
-  let publisher: AcknowledgedPublisher | null = null
   let versions: ServerVersions | null = null
   let isAccepted = false
   let publishMessage: Publish | null = null
   let isUp = false
   let reconnects = 0
-  let repairing: Promise<void> | null = null
   const closed = new AbortController()
+  const repairStreams = createRepair(options)
   const opened = open()
 
   return {
@@ -78,17 +77,18 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     isUp: () => isUp,
     connection: () => connection,
     serverParts: () => versions === null ? [] : [versions.part()],
-    maxPayloadBytes () {
-      const allowed = connection?.info?.max_payload ?? MAX_MESSAGE_BYTES
-      return Math.min(allowed, MAX_MESSAGE_BYTES) - ENVELOPE_BYTES
+    maxPayloadBytes: () => Math.min(connection?.info?.max_payload ?? Infinity, MAX_MESSAGE_BYTES) - ENVELOPE_BYTES,
+    async publish (message) {
+      if (publishMessage === null || !isUp) throw unavailable('NATS is not connected')
+      await publishMessage(message)
     },
-    publish,
-    repair,
+    async repair (signal) {
+      if (isUp && connection !== null) await repairStreams(connection, signal)
+    },
     async close () {
       closed.abort()
       isUp = false
-      // Everything published is already acknowledged or spooled; draining would wait for a server that is
-      // unavailable.
+      // Everything published is acknowledged or spooled; draining would wait for a server that is unavailable.
       await connection?.close()
     }
   }
@@ -98,30 +98,29 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     if (closed.signal.aborted) return await connected.close()
     connection = connected
     versions = followServerVersions(connected, { old: options.oldNatsServer, logger })
-    publisher = createAcknowledgedPublisher(connected, options.ackTimeoutMs)
+    const publisher = createAcknowledgedPublisher(connected, options.ackTimeoutMs)
     publishMessage = createPublishLetters({
       publish: publisher.publish, hasRoom: createLetterRoom(connected), onStored: options.onLetterStored ?? (() => {})
     })
-    void watch(connected)
+    // Acknowledgements of a lost connection never come: publishes that wait for one are spooled at once.
+    const onLost = (): void => {
+      isUp = false
+      reconnects++
+      publisher.abandon(unavailable('the connection to NATS was lost'))
+    }
+    void watch(connected, onLost, () => comeBack(connected).catch((err: unknown) =>
+      logger.error({ err }, 'NATS cannot be used in its current state; nothing is published until it is repaired')))
     await becomeUp()
   }
 
   /** Waits for usable streams, through everything but a mismatch and an old server, which no waiting repairs. */
   async function becomeUp (): Promise<void> {
-    for (let pauseMs = 100; !closed.signal.aborted; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
-      try {
-        // Of one that is replaced while events flow, health and log tell.
-        if (!isAccepted) await versions?.refuseOld()
-        isAccepted = true
-        await ensureStreams(connection as NatsConnection, options.limits)
-        isUp = true
-        return
-      } catch (error) {
-        if (error instanceof MillraceError) throw error
-        logger.warn({ err: error, retryAfterMs: pauseMs }, 'the streams are not ready')
-        await delay(pauseMs)
-      }
-    }
+    isUp = await succeeds(closed.signal, logger, async () => {
+      // Of one that is replaced while events flow, health and log tell.
+      if (!isAccepted) await versions?.refuseOld()
+      isAccepted = true
+      await ensureStreams(connection as NatsConnection, options.limits)
+    })
   }
 
   /**
@@ -139,40 +138,48 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
       throw error
     }
   }
+}
 
-  async function watch (connected: NatsConnection): Promise<void> {
-    let isLost = false
-    for await (const { type } of connected.status()) {
-      if (type === 'disconnect') {
-        isLost = true
-        isUp = false
-        reconnects++
-        // Acknowledgements of the lost connection never come: publishes that wait for one are spooled now, not
-        // after a timeout.
-        publisher?.abandon(unavailable('the connection to NATS was lost'))
-      } else if (type === 'reconnect' && isLost) {
-        // The client says it once for each attempt that failed before.
-        isLost = false
-        comeBack(connected).catch((err: unknown) => logger.error({ err }, 'NATS cannot be used in its current state; nothing is published until it is repaired'))
-      }
-    }
-  }
-
-  async function publish (message: OutgoingMessage): Promise<void> {
-    if (publishMessage === null || !isUp) throw unavailable('NATS is not connected')
-    await publishMessage(message)
-  }
-
-  async function repair (signal: AbortSignal): Promise<void> {
-    if (!isUp || connection === null) return
+function createRepair ({ limits, logger }: StreamLinkOptions) {
+  let repairing: Promise<void> | null = null
+  return async (connection: NatsConnection, signal: AbortSignal): Promise<void> => {
     // Of a cluster that elects a leader: requests into the election would be waited for after its end.
     await awaitLeaders(connection, NEEDED_LEADERS, signal)
     if (signal.aborted) return
     // Not waited for: streams that nobody publishes to now may have no leader yet.
-    repairing ??= ensureStreams(connection, options.limits)
+    repairing ??= ensureStreams(connection, limits)
       .catch((err: unknown) => logger.warn({ err }, 'could not create missing streams, will try again'))
       .finally(() => { repairing = null })
     await Promise.race([repairing, delay(REPAIR_MS)])
+  }
+}
+
+/** Tries until it works; false when the signal fires before. @throws {MillraceError} which no waiting repairs. */
+async function succeeds (ended: AbortSignal, logger: Logger, prepare: () => Promise<void>): Promise<boolean> {
+  for (let pauseMs = 100; !ended.aborted; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+    try {
+      await prepare()
+      return true
+    } catch (error) {
+      if (error instanceof MillraceError) throw error
+      logger.warn({ err: error, retryAfterMs: pauseMs }, 'the streams are not ready')
+      await delay(pauseMs)
+    }
+  }
+  return false
+}
+
+async function watch (connection: NatsConnection, onLost: () => void, onReconnect: () => void): Promise<void> {
+  let isLost = false
+  for await (const { type } of connection.status()) {
+    if (type === 'disconnect') {
+      isLost = true
+      onLost()
+    } else if (type === 'reconnect' && isLost) {
+      // The client says it once for each attempt that failed before.
+      isLost = false
+      onReconnect()
+    }
   }
 }
 

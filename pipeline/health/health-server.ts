@@ -54,9 +54,7 @@ export interface PipelineState {
   deadLetters: DeadLetterFill | null
 }
 
-/**
- * Builds the answer of `/_health`: each partition with its lag, and everything that works beside the partitions.
- */
+/** Builds the answer of `/_health`: each partition with its lag, and everything that works beside the partitions. */
 export function describeHealth (state: PipelineState): HealthPart[] {
   const { partitions, persons, copiesError, rollUpError, deadLetters } = state
   return [

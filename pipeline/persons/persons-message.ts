@@ -33,9 +33,7 @@ const LATEST = Date.UTC(2299, 0)
 
 type Fields = Record<string, unknown>
 
-/**
- * Decodes the payload of a message. Never throws: each item that is not an update is refused, all others are read.
- */
+/** Decodes the payload of a message. Never throws: each item that is not an update is refused, all others are read. */
 export function readPersonsMessage (
   payload: Uint8Array, origin: { sequence: number, publishedUs: number }
 ): PersonsMessage {

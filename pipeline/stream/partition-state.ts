@@ -56,9 +56,7 @@ export class PartitionState {
     this.failedSessions = 0
   }
 
-  /**
-   * Age of the oldest unacknowledged message in memory, in milliseconds: how stale the partition's rows are.
-   */
+  /** Age of the oldest unacknowledged message in memory, in milliseconds: how stale the partition's rows are. */
   lagMs (now: number): number {
     return this.oldestStoredAt === 0 ? 0 : Math.max(0, now - this.oldestStoredAt)
   }

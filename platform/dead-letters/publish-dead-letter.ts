@@ -92,9 +92,7 @@ export const STREAM_FULL: ReadonlySet<unknown> = new Set([10077, 10047])
 
 const MAX_ERROR_CHARACTERS = 1000
 
-/**
- * The dead-letter stream is full. Nothing is discarded: the caller waits, logs it and tries again.
- */
+/** The dead-letter stream is full. Nothing is discarded: the caller waits, logs it and tries again. */
 export class DeadLettersFullError extends MillraceError {
   constructor (cause: unknown) {
     super('MILLRACE_DEAD_LETTERS_FULL', 'the dead-letter stream is full: replay or purge letters, or raise its limit', {

@@ -83,27 +83,17 @@ const MS_PER_READ = 1000
 /** Maximum milliseconds of a reading; it is abandoned then. */
 const READ_TIMEOUT_MS = 10_000
 
-export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDirectoryOptions): KeyDirectory {
-  const { promise: ready, resolve: onReady } = Promise.withResolvers<undefined>()
-  const state: KeyDirectoryState = { isReady: false, isCurrent: false, readAt: NaN, hits: 0, misses: 0 }
-  let table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
-  /** When the readings because of unknown keys so far are paid for, epoch milliseconds. */
-  let paidUntil = -Infinity
-  let failure: unknown = null
-  let reading: Promise<void> | null = null
-
-  const refresh = coalesce(async () => {
-    // A reading in progress may miss the change.
-    await reading?.catch(() => {})
-    await read().catch((err: unknown) => logger.warn({ err }, 'could not read API keys; known keys keep working'))
-  })
+export function createKeyDirectory (options: KeyDirectoryOptions): KeyDirectory {
+  const { now } = options
+  const copy = createKeyCopy(options)
+  const { ready, state, refresh, readUntil } = copy
 
   return {
     ready,
     state,
     refresh,
-    projects: () => table.projects.values(),
-    projectIds: () => [...table.projects.keys()].sort((a, b) => a - b),
+    projects: () => copy.table.projects.values(),
+    projectIds: () => [...copy.table.projects.keys()].sort((a, b) => a - b),
     findProject (key, named, scope) {
       if (key === '') throw invalidKey('The request has no API key.')
       const found = projectOf(key, named, scope)
@@ -113,20 +103,20 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
     },
     findPersonalKey: (key) => findPersonalKeyByHash(hashPersonalKey(key)),
     findPersonalKeyByHash,
-    hasProject: (id) => table.projects.has(id) ||
-      readUntil(() => table.projects.has(id)).then(() => table.projects.has(id))
+    hasProject: (id) => copy.table.projects.has(id) ||
+      readUntil(() => copy.table.projects.has(id)).then(() => copy.table.projects.has(id))
   }
 
   /** Undefined when the copy does not know the key, or the project that it names. */
   function projectOf (key: string, named: unknown, scope: Scope): Project | undefined {
     if (!isPersonalKey(key)) {
-      const found = table.projectKeys.get(key)
+      const found = copy.table.projectKeys.get(key)
       return found === undefined || found.expiresAt <= now() ? undefined : found.project
     }
     const personal = usableKey(hashPersonalKey(key))
     if (personal === undefined) return undefined
     requireScope(personal.scopes, scope)
-    return table.projects.get(readProjectId(personal, named))
+    return copy.table.projects.get(readProjectId(personal, named))
   }
 
   async function findProjectAgain (key: string, named: unknown, scope: Scope): Promise<Project> {
@@ -146,7 +136,7 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   }
 
   function usableKey (hash: string): PersonalKey | undefined {
-    const found = table.personalKeys.get(hash)
+    const found = copy.table.personalKeys.get(hash)
     return found === undefined || found.isRevoked || found.expiresAt <= now() ? undefined : found
   }
 
@@ -159,10 +149,29 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   }
 
   function invalidPersonalKey (hash: string): HttpError {
-    const found = table.personalKeys.get(hash)
+    const found = copy.table.personalKeys.get(hash)
     const why = found === undefined ? 'is invalid' : found.isRevoked ? 'was revoked' : 'has expired'
     return new HttpError(401, 'authentication_error', 'invalid_personal_api_key', `Personal API key ${why}.`)
   }
+}
+
+/** The copy of the tables in memory, and when it is read again. */
+function createKeyCopy ({ readKeys, logger, now, maxWaitMs }: KeyDirectoryOptions) {
+  const { promise: ready, resolve: onReady } = Promise.withResolvers<undefined>()
+  const state: KeyDirectoryState = { isReady: false, isCurrent: false, readAt: NaN, hits: 0, misses: 0 }
+  const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
+  /** When the readings because of unknown keys so far are paid for, epoch milliseconds. */
+  let paidUntil = -Infinity
+  let failure: unknown = null
+  let reading: Promise<void> | null = null
+
+  const refresh = coalesce(async () => {
+    // A reading in progress may miss the change.
+    await reading?.catch(() => {})
+    await read().catch((err: unknown) => logger.warn({ err }, 'could not read API keys; known keys keep working'))
+  })
+  const copy = { table, ready, state, refresh, readUntil }
+  return copy
 
   /** Reads the tables for a request, unless too many requests had that done. */
   async function readUntil (isFound: () => boolean): Promise<void> {
@@ -195,11 +204,9 @@ export function createKeyDirectory ({ readKeys, logger, now, maxWaitMs }: KeyDir
   async function readOnce (): Promise<void> {
     const readAt = now()
     try {
-      table = await withTimeout(READ_TIMEOUT_MS, readKeys())
+      copy.table = await withTimeout(READ_TIMEOUT_MS, readKeys())
       failure = null
-      state.readAt = readAt
-      state.isReady = true
-      state.isCurrent = true
+      Object.assign(state, { readAt, isReady: true, isCurrent: true })
       onReady(undefined)
     } catch (error) {
       failure = error

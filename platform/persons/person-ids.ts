@@ -9,9 +9,7 @@ const NAMESPACE = Buffer.from('932979b465c3442484670b66ec27bc22', 'hex')
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/**
- * The id of the person of a distinct id until a merge changes it: the UUIDv5 of `<project>:<distinct id>`.
- */
+/** The id of the person of a distinct id until a merge changes it: the UUIDv5 of `<project>:<distinct id>`. */
 export function personUuid (projectId: number, distinctId: string): string {
   return textOfUuid(createUuidV5(NAMESPACE, `${projectId}:${distinctId}`))
 }

@@ -34,9 +34,7 @@ export function toCopyTime (epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 23).replace('T', ' ')
 }
 
-/**
- * Writes copies to the outbox, in the transaction of the changes: they reach ClickHouse if and only if it commits.
- */
+/** Writes copies to the outbox, in the transaction of the changes: they reach ClickHouse if and only if it commits. */
 export async function postCopies (transaction: TransactionSql, copies: PersonsCopies): Promise<void> {
   for (const target of COPY_TABLES) {
     for (const { text, rowCount } of toChunks(copies[target])) {

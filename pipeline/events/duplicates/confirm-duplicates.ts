@@ -59,9 +59,7 @@ interface Suspect {
   identity: EventIdentity
 }
 
-/**
- * All rows in question, in order: the suspicious ones, and those of the batch range with the same uuid as one.
- */
+/** All rows in question, in order: the suspicious ones, and those of the batch range with the same uuid as one. */
 async function readSuspects (
   range: readonly PartitionMessage[], { suspicions, doneRows }: { suspicions: readonly Suspicion[], doneRows: number }
 ): Promise<Suspect[]> {
