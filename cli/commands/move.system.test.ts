@@ -57,7 +57,7 @@ t.test('everything that is stored is copied once, repeated as often as one likes
 
   const first = await move()
   t.equal(first.code, 0, first.err + first.out)
-  t.match(first.err, /^not moved, as Millrace did not make it: table their view$/m)
+  t.match(first.err, /^not moved, because Millrace did not create it: table their view$/m)
   t.notMatch(first.err, /not moved.*table events/)
   t.match(first.out, /3000 events; this run copied 3000\. Both sides are equal up to /)
   t.equal(await count(to), 3000)
@@ -106,7 +106,7 @@ t.test('a target that is not one is refused, and left as it is', async (t) => {
   t.not(silent.code, 0, silent.err)
   const all = `${new URL(from.url).pathname.slice(1)}_all`
   await from.client.command({ query: `CREATE DATABASE ${all}` })
-  t.match(await run(to.url), { code: 1, err: /is a node of a cluster: name the cluster by MILLRACE_CLICKHOUSE_CLUSTER/ })
+  t.match(await run(to.url), { code: 1, err: /is a node of a cluster: name the cluster with MILLRACE_CLICKHOUSE_CLUSTER/ })
   await from.client.command({ query: `DROP DATABASE ${all}` })
   const empty = new URL(to.url)
   empty.pathname = '/default'

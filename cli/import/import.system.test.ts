@@ -313,7 +313,7 @@ t.test('one import at a time uses a state folder, and a full disk there is repor
   t.match(await run('posthog', folder), { code: 1, err: /another import uses .*state; wait until it ends, or choose another folder/ })
   lock?.release()
   await symlink('/dev/full', path.join(state, 'rejected.ndjson'))
-  t.match(await run('posthog', folder), { code: 1, err: /cannot write to .*state: ENOSPC.*; run the same command again once it can/ })
+  t.match(await run('posthog', folder), { code: 1, err: /cannot write to .*state: ENOSPC.*; make it writable, then run the same command again/ })
   await rm(path.join(state, 'rejected.ndjson'))
   t.match(await run('posthog', folder), { code: 5, out: /complete +yes/ })
   t.same(await counts(), { seen: 1 })

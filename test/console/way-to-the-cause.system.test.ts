@@ -68,7 +68,7 @@ t.test('from the first page to the cause', async (t) => {
 
   await t.test('a rule that is gone is said to be', async () => {
     const { page } = await open('/projects/1/rules?name=another')
-    await page.getByText('There is no rule another any more.').waitFor()
+    await page.getByText('The rule another no longer exists.').waitFor()
     await page.getByRole('link', { name: 'no test orders' }).waitFor()
     await page.close()
   })
