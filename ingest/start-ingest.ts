@@ -15,7 +15,7 @@ import { openSdkFiles } from './browser-sdk/sdk-files.ts'
 import { reportEnforced } from './capture/enforced-versions.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
 import { openCapture } from './capture/open-capture.ts'
-import { createNoteRefusal, createNoteUnknownPath } from './capture/request-warnings.ts'
+import { createNoteRefusal, createNoteUnknownPath } from './warnings/collect-warnings.ts'
 import type { IngestConfig } from './config.ts'
 import { openCookielessSalts } from './normalise/cookieless-salts.ts'
 import { openPublishing, type Publishing } from './publish/open-publishing.ts'
@@ -52,7 +52,7 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  * 5. `frames/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable
  *
- * Beside them, `browser-sdk/` serves the scripts that send the events of pages.
+ * `warnings/` counts what is not stored as sent; `browser-sdk/` serves the scripts that send the events of pages.
  */
 export async function startIngest (config: IngestConfig, logger: Logger): Promise<Ingest> {
   const metrics = createMetrics('ingest')

@@ -8,7 +8,7 @@ import {
   drop, type DropReason, type Outcome, type RequestContext, type RequestWarnings, type Taken, type Visitor
 } from '../event.ts'
 import type { SentBody } from './find-events.ts'
-import { WarningCollector } from './request-warnings.ts'
+import { WarningCollector } from '../warnings/collect-warnings.ts'
 import type { TakeEvent } from './take-event.ts'
 
 /** What a body says about who sends it. */

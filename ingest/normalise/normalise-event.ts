@@ -9,7 +9,7 @@ import {
 import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
 import { withoutDeepProperties } from '../../engines/body/property-depth.ts'
-import { changeWarnings } from './change-warnings.ts'
+import { changeWarnings } from '../warnings/change-warnings.ts'
 import { resolveTimestamp } from './timestamps.ts'
 import type { ActiveRule } from '../../engines/rules/apply-rules.ts'
 import type { EditAddress } from '../../engines/rules/compile-rule.ts'

@@ -14,7 +14,7 @@ import { createPersonsPartitions, type PersonsPartitions } from './persons-parti
 import { Presence } from './presence.ts'
 import { PublishedThrough } from './published-through.ts'
 import { openStreamLink, type StreamLink } from './stream-link.ts'
-import { WarningTotals } from './warning-totals.ts'
+import { WarningTotals } from '../warnings/warning-totals.ts'
 import { adoptSpools, openOwnSpool } from '../spool/spool-folders.ts'
 import type { Spool } from '../spool/spool.ts'
 

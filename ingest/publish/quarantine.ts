@@ -13,7 +13,7 @@ import { FrameEncoder } from '../frames/frame-encoder.ts'
 import { formatUuid } from '../../engines/uuid.ts'
 import type { OutgoingMessage, Publish } from './acknowledged-publisher.ts'
 import { frameHeaders, routeRow } from './event-partitions.ts'
-import type { WarningTotals } from './warning-totals.ts'
+import type { WarningTotals } from '../warnings/warning-totals.ts'
 
 /** Reason of the dead letters of stage `schema`. */
 export const NOT_MET = 'not_met'

@@ -5,7 +5,7 @@ import { type HealthOptions, healthRoutes } from '../../platform/health-and-read
 import { answerClientError, answerHalfClosed, closeUnusedConnections, discardRest, discardRests, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../engines/body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
-import type { NoteUnknownPath } from '../capture/request-warnings.ts'
+import type { NoteUnknownPath } from '../warnings/collect-warnings.ts'
 import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser-sdk-routes.ts'
 import { createAnswerError } from './answer-error.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'

@@ -5,7 +5,7 @@ import { allowedOrigin, allowOrigin, allowPreflight } from '../../platform/cross
 import { HttpError } from '../../engines/errors.ts'
 import type { Capture, CaptureRequest } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
-import type { NoteRefusal } from '../capture/request-warnings.ts'
+import type { NoteRefusal } from '../warnings/collect-warnings.ts'
 
 export interface CaptureRoutesOptions {
   capture: Capture

@@ -5,9 +5,9 @@ import { isLonger, isStorableText, REPLACEMENT } from '../../engines/body/storab
 import { GROUP_TYPE_SEPARATOR } from '../../schema/wire/event-row.ts'
 import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import type { EventRow, EventWarning, SentEvent } from '../event.ts'
-import type { CookielessEvent } from './cookieless.ts'
-import type { ReadProperties } from './read-properties.ts'
-import { whyReplaced } from './timestamps.ts'
+import type { CookielessEvent } from '../normalise/cookieless.ts'
+import type { ReadProperties } from '../normalise/read-properties.ts'
+import { whyReplaced } from '../normalise/timestamps.ts'
 import { parseUuid, type UuidWords } from '../../engines/uuid.ts'
 
 /** An event as it came, and what was made of it. */

@@ -13,7 +13,7 @@ import type {
 } from '../event.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { formatUuid, parseUuid } from '../../engines/uuid.ts'
-import type { WarningTotals } from '../publish/warning-totals.ts'
+import type { WarningTotals } from './warning-totals.ts'
 
 /** Reasons by what became of an event that does not meet its schema. */
 const UNMET_REASONS = { stored: 'schema_not_met', quarantined: 'schema_quarantined', dropped: 'schema_rejected' } as const

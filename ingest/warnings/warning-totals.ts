@@ -5,7 +5,7 @@ import {
 } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_SUBJECT } from '../../schema/wire/streams.ts'
 import type { RequestWarnings } from '../event.ts'
-import type { Publish } from './acknowledged-publisher.ts'
+import type { Publish } from '../publish/acknowledged-publisher.ts'
 
 export interface WarningTotalsOptions {
   /** Id of this process, different after each start: its totals begin at 0. */
