@@ -86,7 +86,7 @@ export interface Comparison {
 }
 
 /**
- * Compares every ratio that both runs have and that has a target, which says what is better. Times and rates are not
+ * Compares every ratio that both runs have and that has a target, which gives the direction. Times and rates are not
  * compared: those of two runs on shared machines say nothing.
  *
  * @param options.isSingle  The figures are single measurements, as those of quick runs are, not medians.

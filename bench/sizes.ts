@@ -29,7 +29,7 @@ const PROCESSES = [
   ['Postgres', /postgres/], ['ingest', /ingest\/main/], ['api', /api\/main/], ['pipeline', /pipeline\/main/]
 ] as const
 
-/** In bytes. Of pages that processes share, the proportional size counts a part for each: the sum is what is used. */
+/** In bytes. Of pages that processes share, the proportional size counts a part for each: the sum is the usage. */
 interface Size {
   resident: number
   proportional: number

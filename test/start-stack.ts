@@ -158,7 +158,7 @@ export async function createStackProject (t: TestContext): Promise<StackProject>
   return { ...stack, project, projectApiKey }
 }
 
-/** Resolves when ingest knows the key of a project that was just made: SDKs give up what is answered with 401. */
+/** Resolves when ingest knows the key of a project that was just made: SDKs drop events on 401. */
 export async function waitUntilKnown ({ url, projectApiKey }: RunningStack): Promise<void> {
   const body = JSON.stringify({ api_key: projectApiKey, batch: [] })
   await waitFor(async () => (await fetch(`${url}/batch/`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status !== 401)

@@ -101,7 +101,7 @@ t.test('a target that is not one is refused, and left as it is', async (t) => {
   const run = async (target: string): Promise<Captured> =>
     await runCaptured(['move', 'clickhouse', '--to', target], { CLICKHOUSE_URL: from.url })
   t.match(await run(from.url), { code: 1, err: /are the same: --to must be another ClickHouse/ })
-  t.match(await run('ftp://nowhere'), { code: 2, err: /Give an address such as/ })
+  t.match(await run('ftp://nowhere'), { code: 2, err: /Use an address such as/ })
   const silent = await run('http://127.0.0.1:1/millrace')
   t.not(silent.code, 0, silent.err)
   const all = `${new URL(from.url).pathname.slice(1)}_all`

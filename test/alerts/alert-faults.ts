@@ -193,7 +193,7 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     timeoutMs: 120_000,
     begin: async ({ stack, send }) => {
       await runCaptured(['request', 'PATCH', '/api/projects/1/quota/', '--data', '{"events_per_month":1}'], { MILLRACE_DATA_DIR: stack.dataDir })
-      // Ingest learns within half a minute what is used.
+      // Ingest learns the usage within half a minute.
       for (let i = 0; i < 40; i++) {
         await send('seen')
         await delay(1000)

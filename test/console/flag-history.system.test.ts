@@ -15,7 +15,7 @@ t.test('the history of flags in the console', async (t) => {
     groups: [{ properties: [{ key: 'plan', type: 'person', operator: 'exact', value: plan }], rollout_percentage: rollout }]
   })
 
-  await t.test('every change says what was and what is, with who made it, and a version is put back as a draft', async (t) => {
+  await t.test('every change shows old and new values and its author, and a version is put back as a draft', async (t) => {
     const { id } = await ask('POST', '', { key: 'checkout', filters: filtersFor('pro', 20) })
     await ask('PATCH', `${id}/`, { filters: filtersFor('pro', 50), evaluation_runtime: 'server' })
     await ask('PATCH', `${id}/`, { active: false })

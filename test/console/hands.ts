@@ -3,7 +3,7 @@ import type { Locator, Page } from 'playwright-core'
 
 export interface Hand {
   name: 'mouse' | 'keyboard'
-  /** Presses a button, follows a link, opens what is folded, turns a box. */
+  /** Presses a button, follows a link, opens a folded section, toggles a box. */
   press: (target: Locator) => Promise<void>
   /** Writes a text in the place of what a field has. */
   write: (target: Locator, text: string) => Promise<void>
@@ -33,7 +33,7 @@ export function takeMouse (page: Page): Hand {
   }
 }
 
-/** Tab, Shift+Tab, Enter, Space, arrows, and what is typed; Control+A for the fields in which Tab does not select. */
+/** Tab, Shift+Tab, Enter, Space, arrows, and typed text; Control+A for the fields in which Tab does not select. */
 export function takeKeyboard (page: Page): Hand {
   const { keyboard } = page
   const problems: string[] = []

@@ -104,7 +104,7 @@ interface OpenApiChecker {
   /**
    * Compares an answer with what the document says about it.
    *
-   * @returns what is wrong, or undefined.
+   * @returns the error, or undefined.
    */
   findFault: (method: string, path: string, answer: { status: number, body: unknown }) => string | undefined
   /** The same for an answer that is not read. */

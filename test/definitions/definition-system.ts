@@ -8,7 +8,7 @@ import { createTestClickHouse } from '../support/test-stores.ts'
 import type { TestContext } from '../support/test-context.ts'
 import type { Stack } from '../start-stack.ts'
 
-/** An event as it is stored: what is not given is `order`, now, without properties. */
+/** A stored event; by default `order`, now, without properties. */
 export interface StoredEvent {
   event?: string
   /** Epoch milliseconds. */
@@ -22,7 +22,7 @@ export interface DefinitionSystem extends Pick<TestApi, 'call' | 'sql' | 'databa
   clickhouse: ClickHouse
   /** Stores events, which so arrive now. */
   arrive: (...events: StoredEvent[]) => Promise<void>
-  /** One round: what is recent, with its overlap; by another connection where one is given. */
+  /** One round over recent events, with its overlap; optionally by another connection. */
   rollUp: (sql?: Sql) => Promise<void>
   /** One round that reads everything, as once a day. */
   sweep: () => Promise<void>

@@ -58,7 +58,7 @@ export function createEventSource (seed: number, now: number): EventSource {
       distinct_id: `person ${index % 300}`,
       timestamp: new Date(time).toISOString()
     }
-    // A hundredth is about persons and groups: those are not what is measured here.
+    // A hundredth is about persons and groups: those are not measured here.
     if (index % 100 === 0) return { ...common, ...identify(index / 100, time) }
     if (index % 100 === 50) return { ...common, ...identifyGroup((index - 50) / 100, time) }
     // First every shape once, then few names often and many names seldom, as it is.

@@ -27,7 +27,7 @@ export class LoadLedger {
     this.begin('start')
   }
 
-  /** Begins the next stretch of time; what is acknowledged from now on belongs to it. */
+  /** Begins the next period; later acknowledgements belong to it. */
   begin (name: string): LoadPhase {
     this.#countStall()
     const phase: LoadPhase = { name, acknowledged: 0, retries: 0, failures: new Map(), longestStallMs: 0 }

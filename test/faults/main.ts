@@ -18,7 +18,7 @@
  * (`test/cluster/lab/start-lab.ts`), in ways of their own. `--disk` and `--unflushed` choose what a power cut hits,
  * `--nats-server` which server has to survive it.
  *
- * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
+ * In order: `system/` starts the system to break, `load/` sends to it and remembers the acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
  */
 import { Command, InvalidArgumentError, Option } from 'commander'

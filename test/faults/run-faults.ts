@@ -32,7 +32,7 @@ export interface RunFaultsOptions {
   signal: AbortSignal
   /** Called with human-readable progress. */
   onProgress: (line: string) => void
-  /** Spoils what is stored before it is compared: anyone who doubts the comparison can see it fail. */
+  /** Corrupts stored events before the comparison, to show that it fails. */
   tamper?: (system: FaultSystem, ledger: LoadLedger) => Promise<void>
   /** The watermark says `now` all the time: anyone who doubts that this would be noticed can see it. */
   tamperWatermark?: boolean
@@ -53,7 +53,7 @@ const TAMPERED_CLAIM_MS = 200
 
 /**
  * Injects faults in random order under load for the given time, while a schema of the load changes, heals everything,
- * drains, and compares what the clients know with what is stored.
+ * drains, and compares the clients' records with the stored events.
  */
 export async function runFaults (system: FaultSystem, options: RunFaultsOptions): Promise<FaultReport> {
   const { faults, random, disk, signal, onProgress } = options

@@ -137,7 +137,7 @@ function * writeLines (rows: Iterable<Fields | null>, random: Random): Generator
   yield text
 }
 
-/** Objects are JSON texts, and what is no event has nothing in its columns. */
+/** Objects are JSON texts, and rows that are not events have empty columns. */
 function toCells (row: Fields): [column: string, value: unknown][] {
   return Object.entries(row).map(([column, value]) => [column, typeof value === 'object' ? JSON.stringify(value) : value])
 }

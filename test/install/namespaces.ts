@@ -25,7 +25,7 @@ export function enterNamespaces ({ file, under, hasNetwork = false }: Namespaces
     return 1
   }
   const folder = mkdtempSync(path.join(under, 'millrace-check-'))
-  // The users of the services and of the shell reach what is theirs in it.
+  // The users of the services and of the shell reach their own files in it.
   chmodSync(folder, 0o755)
   try {
     const namespaces = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']

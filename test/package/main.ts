@@ -1,5 +1,5 @@
 /**
- * `npm run check:package`: packs, installs with npm into an empty folder, and uses what is there.
+ * `npm run check:package`: packs, installs with npm into an empty folder, and uses the installed package.
  *
  *     npm run check:package                  # from npm's cache where it has the packages; takes a minute
  *     npm run check:package -- --cold        # nothing in any cache: fetches 250 MB, and nats-server from Debian

@@ -12,7 +12,7 @@ const Headers = NO_HEADERS.constructor as unknown as { decode: (bytes: Uint8Arra
 
 type Callback = (error: Error | null, message: Msg) => void
 
-/** @returns what hands out, in order, what is pushed. */
+/** @returns an iterator over pushed values, in order. */
 export function newPushed (): Readable {
   return new Readable({ objectMode: true, read: () => {} })
 }
@@ -96,7 +96,7 @@ export class FakeConnection {
     return listener
   }
 
-  /** A watcher first hears what is there, then each that follows, in order. Returns how to end that. */
+  /** A watcher first gets the existing entries, then each new one, in order. Returns a function that ends it. */
   watch (name: string, see: (message: StoredMessage, behind: number) => void): () => void {
     const { messages, listeners } = this.#server.stream(name)
     let last = 0
@@ -116,7 +116,7 @@ export class FakeConnection {
   getServerVersion (): { major: number, minor: number, micro: number } { return { major: 2, minor: 15, micro: 1 } }
   async flush (): Promise<void> {}
 
-  /** The connection is lost for a time: so is what is under way, and what is sent meanwhile goes out afterwards. */
+  /** The connection is lost for a time, with the messages in transit; messages sent meanwhile go out afterwards. */
   disconnect (ms: number): void {
     if (this.#isDown) return
     this.#isDown = true

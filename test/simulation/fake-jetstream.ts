@@ -50,7 +50,7 @@ export class FakeJetStream {
     return undefined
   }
 
-  /** Handles what arrived. @returns what is answered; null: nothing. */
+  /** Handles a message. @returns the answer, if any. */
   handle (
     message: SentMessage, stream: FakeStream | undefined, from: { receiver: Receiver, reply: string }
   ): Record<string, unknown> | null {

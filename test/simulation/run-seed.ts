@@ -20,7 +20,7 @@ const RECOVERY_MS = 600_000
 /** All that is late comes within so long after everything works again, in milliseconds. */
 const LATEST_MS = 11_000
 
-/** A client sends again what is not answered within so long, in milliseconds. */
+/** Timeout after which a client sends again, ms. */
 const CLIENT_WAIT_MS = 10_000
 
 /** A request of a client. */

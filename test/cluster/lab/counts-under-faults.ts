@@ -123,7 +123,7 @@ interface KeeperDeps {
   client: ClickHouse
 }
 
-/** Counts what inserts into both shards ask Keeper, beside what is asked anyway. */
+/** Counts Keeper requests of inserts into both shards, beside the background requests. */
 export async function countKeeperRequests ({ nodes, ask, client }: KeeperDeps): Promise<string> {
   const countAll = async (): Promise<number> => {
     const rows = await Promise.all(nodes.map(async (node) => await ask<{ n: string }>(node,

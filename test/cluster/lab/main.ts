@@ -60,7 +60,7 @@ else await rm(dataDir, { recursive: true, force: true })
 process.stdout.write(failures === 0 ? 'the cluster does what docs/run/scaling.md says\n' : `${failures} steps failed\n`)
 process.exit(failures === 0 ? 0 : 1)
 
-/** Runs one step; the next ones go on when it fails. It returns what is worth a word. */
+/** Runs one step; later steps run even if it fails. It returns a remark. */
 async function step (name: string, run: () => Promise<string | undefined>): Promise<void> {
   const startedAt = performance.now()
   giveUp.signal.throwIfAborted()

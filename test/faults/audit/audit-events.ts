@@ -19,7 +19,7 @@ export interface EventAudit {
   strangers: number
   /** Never acknowledged, and stored once: allowed, the answer was lost. */
   unacknowledgedStored: number
-  /** A few uuids of what is wrong, for anyone who searches the cause. */
+  /** A few uuids of the wrong events, to find the cause. */
   examples: string[]
 }
 

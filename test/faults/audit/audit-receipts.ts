@@ -100,7 +100,7 @@ async function listSent (
   })
 }
 
-/** Sends what is no event, and waits until the warnings of it are stored. */
+/** Sends invalid events, and waits until their warnings are stored. */
 async function dropEvents (
   { ingest, select }: Pick<FaultSystem, 'ingest' | 'select'>, count: number
 ): Promise<Asked[]> {

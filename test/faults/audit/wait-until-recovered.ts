@@ -25,7 +25,7 @@ export interface DrainableSystem extends Pick<FaultSystem, 'connection'>, Partia
  * Waits until the system works as before: every part runs, an event sent from now on is acknowledged and stored, no
  * spool holds anything, and nothing old waits in the stream.
  *
- * @throws when it does not within the time, with what is still wrong.
+ * @throws when it does not recover in time, with the remaining problems.
  */
 export async function waitUntilRecovered (
   system: FaultSystem, load: SdkLoad, { timeoutMs, signal }: { timeoutMs: number, signal: AbortSignal }
@@ -57,7 +57,7 @@ export async function waitUntilDrained (
   ], { timeoutMs, signal })
 }
 
-/** Finds out what is wrong. */
+/** Finds the remaining problems. */
 type Check = () => string[] | Promise<string[]>
 
 /** Waits until no check finds anything wrong: cheap ones come first, and one that does spares those that follow. */
@@ -120,7 +120,7 @@ const LACKS_SOMETHING = 'queue_size > 0 OR (log_max_index > 0 AND log_pointer <=
 const LACKS_MUCH = 'absolute_delay >= 2'
 
 /**
- * Replicas of ClickHouse that do not have everything yet: what they are asked is not what is stored. The watermark is
+ * Replicas of ClickHouse that do not have everything yet: their answers miss stored events. The watermark is
  * written all the time.
  */
 async function findBehind ({ clickhouseCluster, select }: DrainableSystem, lacks = LACKS_SOMETHING): Promise<string[]> {

@@ -61,7 +61,7 @@ const COUNT_BEFORE = 'SELECT toUInt32(count()) AS rows FROM events WHERE receive
  */
 export function watchWatermark (system: FaultSystem, ledger: Pick<LoadLedger, 'phases'>, claimMs = CLAIM_MS): {
   stop: () => Promise<void>
-  /** Compares with what is stored now. To be called when everything is stored, and nothing was replayed. */
+  /** Compares with the stored events. Call it when everything is stored, and nothing was replayed. */
   compare: () => Promise<WatermarkAudit>
 } {
   const samples: Sample[] = []

@@ -6,7 +6,7 @@ import type { SmallDisk } from '../system/small-disk.ts'
 /** Ends a fault, so that the system can recover. */
 export type Heal = () => Promise<void>
 
-/** Looks, when all is drained, whether something came true; answers what is wrong, or null. */
+/** Checks an expectation once all is drained; returns the problem, or null. */
 export type Expectation = () => Promise<string | null>
 
 export interface FaultContext {
@@ -19,7 +19,7 @@ export interface FaultContext {
   disk: SmallDisk | null
   /** Says which choice was made. */
   note (text: string): void
-  /** Adds to what is looked at in the end. */
+  /** Adds an expectation to check at the end. */
   expect (expectation: Expectation): void
 }
 

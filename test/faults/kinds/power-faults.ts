@@ -112,7 +112,7 @@ async function watchRecords (connection: NatsConnection): Promise<{ findLost: ()
   }
 }
 
-/** Takes back that ClickHouse flushes: anyone who doubts `power-cut` can see it find what is lost. */
+/** Turns off the flushes of ClickHouse, to show that `power-cut` finds lost events. */
 export async function stopFlushing ({ select, command }: Pick<FaultSystem, 'select' | 'command'>): Promise<void> {
   const tables = await select<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND position(engine_full, 'fsync_after_insert') > 0")
