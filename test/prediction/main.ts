@@ -12,6 +12,8 @@
  */
 import { Command } from 'commander'
 import { readCount } from '../../cli/read-arguments.ts'
+import { runCheck } from '../support/run-check.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { checkPrediction } from './check-prediction.ts'
 
@@ -26,21 +28,16 @@ const options = new Command('npm run check:prediction --')
   .parse()
   .opts<{ events: number, schemas: number, rules: number, seed?: number, tamper?: true }>()
 
-const cleanUp: (() => unknown)[] = []
-process.exitCode = await run().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof Error ? error.stack ?? error.message : String(error)}\n`)
-  return 2
-})
-for (const work of cleanUp.reverse()) await work()
+await runCheck(run)
 
-async function run (): Promise<number> {
+async function run (t: TestContext): Promise<number> {
   const { events, schemas, rules, seed = Date.now() % 1_000_000 } = options
   const startedAt = performance.now()
   const say = (line: string): void => {
     process.stderr.write(`${((performance.now() - startedAt) / 1000).toFixed(0).padStart(5)} s  ${line}\n`)
   }
   say(`seed ${seed}, ${events} events, ${schemas} schemas, ${rules} rules`)
-  const clickhouse = await createTestClickHouse({ teardown: (work) => cleanUp.push(work) })
+  const clickhouse = await createTestClickHouse(t)
   const { counts, compared, differences } = await checkPrediction(clickhouse, {
     events, schemas, rules, seed, tamper: options.tamper === true, onProgress: say
   })

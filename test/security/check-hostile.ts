@@ -14,7 +14,9 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Command } from 'commander'
 import { readCount } from '../../cli/read-arguments.ts'
+import { runCheck } from '../support/run-check.ts'
 import { startTierProcess } from '../support/start-tier-process.ts'
+import type { TestContext } from '../support/test-context.ts'
 import { startTestNats } from '../support/test-processes.ts'
 import { createTestPostgres } from '../support/test-stores.ts'
 import { type HostileBody, hostileBodies } from './hostile-bodies.ts'
@@ -50,15 +52,10 @@ interface Answer {
   ms: number
 }
 
-const cleanUp: (() => unknown)[] = []
-process.exitCode = await run().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof Error ? error.stack ?? error.message : String(error)}\n`)
-  return 2
-})
-for (const work of cleanUp.reverse()) await work()
+await runCheck(run)
 
-async function run (): Promise<number> {
-  const url = await startIngest()
+async function run (t: TestContext): Promise<number> {
+  const url = await startIngest(t)
   const faults: string[] = []
   for (const body of [null, ...hostileBodies(ATTACKER).filter(({ name }) => name.includes(options.only))]) {
     const { answers, batches, events } = await attack(url, body)
@@ -77,8 +74,7 @@ async function run (): Promise<number> {
   return faults.length === 0 ? 0 : 1
 }
 
-async function startIngest (): Promise<string> {
-  const t = { teardown: (work: () => unknown) => cleanUp.push(work) }
+async function startIngest (t: TestContext): Promise<string> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-hostile-'))
   t.teardown(async () => await rm(dataDir, { recursive: true, force: true }))
   const [nats, { url: databaseUrl, sql }] = await Promise.all([startTestNats(t), createTestPostgres(t)])

@@ -15,8 +15,7 @@ import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { migratePostgres } from '../../schema/migrate/migrate-all.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { unpackFolder } from './packed-folder.ts'
-import { ANSWERS, type Answer, askStack, BACKUP, DATA_DIR, fileOf, type Question, WAITING } from './released-installation.ts'
+import { ANSWERS, type Answer, askStack, BACKUP, DATA_DIR, fileOf, type Question, unpackFolder, WAITING } from './released-installation.ts'
 
 t.setTimeout(480_000)
 

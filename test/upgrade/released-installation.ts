@@ -5,9 +5,11 @@
  *     npx node test/upgrade/released-installation.ts      # once for each release: writes test/upgrade/<version>/
  */
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
+import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { connectClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -19,7 +21,6 @@ import { readVersion } from '../../schema/version.ts'
 import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { startStack, type Stack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { packFolder } from './packed-folder.ts'
 
 /** A store or the API, and the question to it. */
 export type Question = ['clickhouse' | 'postgres' | 'api', string]
@@ -156,6 +157,37 @@ async function makeRelease (version: string): Promise<void> {
   } finally {
     await stack.stop()
     await rm(folder, { recursive: true })
+  }
+}
+
+/** One of `base64` and `link`; neither: a folder. */
+interface Entry { name: string, base64?: string, link?: string }
+
+/** A folder as one file: a line of JSON for each entry, compressed. @param leftOut  Names in the folder. */
+async function packFolder (folder: string, file: string, leftOut: readonly string[] = []): Promise<void> {
+  const found = await readdir(folder, { recursive: true, withFileTypes: true })
+  const lines = await Promise.all(found.map(async (entry): Promise<Entry[]> => {
+    const full = path.join(entry.parentPath, entry.name)
+    const name = path.relative(folder, full)
+    if (leftOut.includes(name.split(path.sep)[0]!)) return []
+    if (entry.isSymbolicLink()) return [{ name, link: await readlink(full) }]
+    if (entry.isFile()) return [{ name, base64: await readFile(full, 'base64') }]
+    return entry.isDirectory() ? [{ name }] : []
+  }))
+  const text = lines.flat().sort((one, other) => one.name < other.name ? -1 : 1).map((line) => `${JSON.stringify(line)}\n`).join('')
+  const options = { params: { [constants.ZSTD_c_compressionLevel]: 19 } }
+  await writeFile(file, await promisify(zstdCompress)(text, options))
+}
+
+export async function unpackFolder (file: string, folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  const text = (await promisify(zstdDecompress)(await readFile(file))).toString()
+  for (const line of text.split('\n').slice(0, -1)) {
+    const { name, base64, link } = JSON.parse(line) as Entry
+    const full = path.join(folder, name)
+    if (link !== undefined) await symlink(link, full)
+    else if (base64 === undefined) await mkdir(full, { recursive: true })
+    else await writeFile(full, base64, { encoding: 'base64', mode: 0o600 })
   }
 }
 
