@@ -487,7 +487,7 @@ t.test('options that do not apply are refused', async (t) => {
   t.match(await run('files', folder, '--persons', 'events'), { code: 2, err: /--persons is an option of posthog/ })
   t.match(await run('files', folder, '--map', 'foo=what'), { code: 2, err: /--map foo=what: expected event, timestamp/ })
   t.match(await run('posthog', folder, '--dry-run', '--verify'), { code: 2, err: /cannot be used with/ })
-  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /^Persons: from person rows only; .*--persons events\.\n/ })
+  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /^Persons: from person rows only, .*--persons events\.\n/ })
 })
 
 t.test('a dry run counts and sends nothing', async (t) => {
