@@ -87,7 +87,34 @@ export function DeleteDialog ({ name, path, children, ...props }: DeleteDialogPr
   )
 }
 
-const TEXTS: Record<string, [label: string, most: number]> = { name: ['Name', 200], description: ['Description', 3000], owner: ['Owner: a person or a team', 400] }
+interface TextFieldsProps {
+  /** By field. */
+  texts: Readonly<Record<string, string>>
+  /** Labels that differ from those of most objects. */
+  labels?: Readonly<Record<string, string>>
+  onChange: (texts: Record<string, string>) => void
+}
+
+const LABELS: Record<string, string> = { name: 'Name', event: 'Name of the event', description: 'Description', owner: 'Owner: a person or a team' }
+const MOST: Record<string, number> = { name: 200, event: 200, description: 3000, owner: 400 }
+
+/** Fields for the texts of an object. A name is required. */
+export function TextFields ({ texts, labels = {}, onChange }: TextFieldsProps) {
+  return (
+    <>
+      {Object.entries(texts).map(([field, value]) => {
+        const onInput = (event: { currentTarget: { value: string } }): void => onChange({ ...texts, [field]: event.currentTarget.value })
+        const shared = { value, onInput, maxLength: MOST[field] }
+        return (
+          <label key={field}>
+            {labels[field] ?? LABELS[field]}{' '}
+            {field === 'description' ? <textarea rows={2} {...shared} /> : <input required={field !== 'owner'} list={field === 'event' ? 'event-names' : undefined} {...shared} />}
+          </label>
+        )
+      })}
+    </>
+  )
+}
 
 interface TextsDialogProps<T> extends Pick<FormDialogProps<T>, 'title' | 'onClose'>, Partial<Pick<FormDialogProps<T>, 'action' | 'children' | 'onDone'>> {
   /** By field. */
@@ -100,12 +127,7 @@ export function TextsDialog<T> ({ texts: before, save, action = 'Save', children
   const [texts, setTexts] = useState({ ...before })
   return (
     <FormDialog {...props} action={action} isReady={texts['name']?.trim() !== ''} onConfirm={async () => await save({ ...texts, ...texts['name'] !== undefined && { name: texts['name'].trim() } })}>
-      {Object.entries(texts).map(([field, text]) => {
-        const [label = field, most] = TEXTS[field] ?? []
-        const onInput = (event: { currentTarget: { value: string } }): void => setTexts({ ...texts, [field]: event.currentTarget.value })
-        const shared = { value: text, maxLength: most, onInput }
-        return <label key={field}>{label} {field === 'description' ? <textarea rows={2} {...shared} /> : <input required={field === 'name'} {...shared} />}</label>
-      })}
+      <TextFields texts={texts} onChange={setTexts} />
       {children}
     </FormDialog>
   )

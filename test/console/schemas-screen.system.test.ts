@@ -37,14 +37,14 @@ t.test('event schemas in the console', async (t) => {
     t.same(await findBarriers(page), [], 'a new schema')
 
     await editor.fill('{\n  "required": ["plan", "seats"],\n  "properties": { "plan": { "pattern": "(" } }\n}')
-    await page.getByRole('button', { name: 'Store the first version' }).click()
+    await page.getByRole('button', { name: 'Store the schema' }).click()
     const wrong = page.getByRole('alert')
     await wrong.getByText('properties › plan › pattern').waitFor()
     await editor.fill('{ "required": ["plan", "seats"], ')
-    await page.getByRole('button', { name: 'Store the first version' }).click()
+    await page.getByRole('button', { name: 'Store the schema' }).click()
     await wrong.getByText('This is not JSON').waitFor()
     await editor.fill(JSON.stringify({ required: ['plan', 'seats'], properties: { plan: { enum: ['free', 'pro'] } } }, null, 2))
-    await page.getByRole('button', { name: 'Store the first version' }).click()
+    await page.getByRole('button', { name: 'Store the schema' }).click()
     await page.getByRole('heading', { name: NAME, level: 1 }).waitFor()
     await page.getByText('No version is active').waitFor()
 
@@ -235,7 +235,7 @@ t.test('event schemas in the console', async (t) => {
     const made = { type: 'object', required: ['plan'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } }, additionalProperties: false }
     t.same(await draft(), made)
     t.same(await findBarriers(page), [])
-    await hand.press(page.getByRole('button', { name: 'Store the first version' }))
+    await hand.press(page.getByRole('button', { name: 'Store the schema' }))
     await page.getByRole('heading', { name: 'by hand', level: 1 }).waitFor()
     t.match(await storedByHand(), made)
 
@@ -259,7 +259,7 @@ t.test('event schemas in the console', async (t) => {
     const another = page.getByLabel('Another property')
     await hand.write(page.getByLabel('Name of the event'), 'by hand')
     await hand.write(another, 'plan')
-    await hand.press(page.getByRole('button', { name: 'Store the first version' }))
+    await hand.press(page.getByRole('button', { name: 'Store the schema' }))
     await page.getByRole('heading', { name: 'by hand', level: 1 }).waitFor()
     t.same(await storedByHand(), { type: 'object', required: [], properties: { plan: {} } })
 

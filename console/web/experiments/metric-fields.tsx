@@ -3,9 +3,8 @@ import { useState } from 'preact/hooks'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
-import { replaceAt } from '../flags/flag-filters.ts'
+import { Parts } from '../frame/parts.tsx'
 import { showText } from '../format.ts'
-import { Parts } from '../questions/definition-editor.tsx'
 import { EventField, NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
 import { EMPTY_EVENT, type EventChoice } from '../questions/question-definition.ts'
 import { Select } from '../states.tsx'
@@ -74,14 +73,10 @@ export function SecondaryDialog ({ experiment, path, onClose, onDone }: { experi
   return (
     <FormDialog title='Secondary metrics' action='Save' onConfirm={save} onDone={onDone} onClose={onClose} isWide>
       <NameLists names={names} />
-      <Parts
-        count={metrics.length} most={20} least={0} what='metric'
-        onAdd={() => setMetrics([...metrics, EMPTY_METRIC])} onRemove={(index) => setMetrics(replaceAt(metrics, index, null))}
-      >
-        {(index) => {
-          const metric = readMetric(metrics[index])
-          if (metric === undefined) return <p>{showText(describeMetric(fieldsOf(metrics[index])), 300)}</p>
-          const set = (next: OneEventMetric): void => setMetrics(replaceAt(metrics, index, next))
+      <Parts of={metrics} most={20} what='metric' blank={EMPTY_METRIC} onChange={setMetrics}>
+        {(each, _, set) => {
+          const metric = readMetric(each)
+          if (metric === undefined) return <p>{showText(describeMetric(fieldsOf(each)), 300)}</p>
           return (
             <>
               <label>Name, if it has one <input value={metric.name ?? ''} maxLength={200} onInput={(event) => set({ ...metric, name: event.currentTarget.value })} /></label>

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { showText } from '../format.ts'
+import { Parts } from '../frame/parts.tsx'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { cohortNames, type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
 import { Select } from '../states.tsx'
@@ -8,24 +9,13 @@ import { Select } from '../states.tsx'
 export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onChange: (filters: FlagFilters) => void }) {
   const { groups = [] } = filters
   const variants = filters.multivariate?.variants ?? []
-  const list = useFocusOnParts<HTMLDivElement>(groups.length)
   return (
     <>
       <h2>Conditions</h2>
       <p class='hint'>The first matching condition decides.</p>
-      <div ref={list}>
-        <ol class='conditions'>
-          {groups.map((condition, index) => (
-            <li key={index} data-part>
-              <ConditionEditor
-                condition={condition} number={index + 1} variants={variants}
-                onChange={(next) => onChange({ ...filters, groups: replaceAt(groups, index, next) })}
-              />
-            </li>
-          ))}
-        </ol>
-        <button type='button' data-add onClick={() => onChange({ ...filters, groups: [...groups, { properties: [], rollout_percentage: 100 }] })}>Add a condition</button>
-      </div>
+      <Parts of={groups} what='condition' blank={{ properties: [], rollout_percentage: 100 }} onChange={(next) => onChange({ ...filters, groups: next })}>
+        {(condition, index, set) => <ConditionEditor condition={condition} number={index + 1} variants={variants} onChange={set} />}
+      </Parts>
       <h2>Variants</h2>
       <Variants
         variants={variants} least={filters.multivariate?.rest_without_variant === true ? 0 : 100}
@@ -39,7 +29,7 @@ export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onC
 
 function ConditionEditor (
   { condition, number, variants, onChange }:
-  { condition: Condition, number: number, variants: readonly Variant[], onChange: (condition: Condition | null) => void }
+  { condition: Condition, number: number, variants: readonly Variant[], onChange: (condition: Condition) => void }
 ) {
   const { properties = [] } = condition
   const list = useFocusOnParts<HTMLFieldSetElement>(properties.length)
@@ -67,7 +57,6 @@ function ConditionEditor (
           />
         )}
         <button type='button' data-add onClick={() => onChange({ ...condition, properties: [...properties, { type: 'person', key: '', operator: 'exact', value: '' }] })}>Add a filter</button>
-        <button type='button' onClick={() => onChange(null)}>Remove condition {number}</button>
       </div>
     </fieldset>
   )
@@ -165,30 +154,26 @@ function Variants (
   { variants, least, onChange }: { variants: readonly Variant[], least: number, onChange: (variants: Variant[]) => void }
 ) {
   const sum = variants.reduce((total, { rollout_percentage: percentage }) => total + percentage, 0)
-  const list = useFocusOnParts<HTMLDivElement>(variants.length)
   return (
-    <div ref={list}>
+    <>
       {variants.length === 0 && <p class='hint'>No variants: the flag is on or off.</p>}
-      {variants.map((variant, index) => (
-        <div class='toolbar' role='group' aria-label={`Variant ${index + 1}`} key={index} data-part>
-          <label>
-            Key{' '}
-            <input required value={variant.key} onInput={(event) => onChange(replaceAt(variants, index, { ...variant, key: event.currentTarget.value }))} />
-          </label>
-          <label>
-            Share{' '}
-            <input
-              type='number' min='0' max='100' step='any' value={variant.rollout_percentage}
-              onInput={(event) => onChange(replaceAt(variants, index, { ...variant, rollout_percentage: event.currentTarget.valueAsNumber }))}
-            /> %
-          </label>
-          <button type='button' onClick={() => onChange(replaceAt(variants, index, null))}>Remove<span class='hidden'> variant {index + 1}</span></button>
-        </div>
-      ))}
+      <Parts of={variants} what='variant' blank={{ key: '', rollout_percentage: Math.max(0, 100 - sum) }} onChange={onChange}>
+        {(variant, index, set) => (
+          <div class='toolbar' role='group' aria-label={`Variant ${index + 1}`}>
+            <label>Key <input required value={variant.key} onInput={(event) => set({ ...variant, key: event.currentTarget.value })} /></label>
+            <label>
+              Share{' '}
+              <input
+                type='number' min='0' max='100' step='any' value={variant.rollout_percentage}
+                onInput={(event) => set({ ...variant, rollout_percentage: event.currentTarget.valueAsNumber })}
+              /> %
+            </label>
+          </div>
+        )}
+      </Parts>
       {variants.length > 0 && sum < 100 && least === 0 && <p class='hint'>For the remaining users the flag is on without a variant.</p>}
       {variants.length > 0 && (sum > 100 + 1e-6 || sum < least - 1e-6) && <p class='error'>The shares must sum to 100; they sum to {sum}.</p>}
-      <button type='button' data-add onClick={() => onChange([...variants, { key: '', rollout_percentage: Math.max(0, 100 - sum) }])}>Add a variant</button>
-    </div>
+    </>
   )
 }
 

@@ -1,7 +1,7 @@
 /** The frame of the screens of rules and event schemas: one of them with its draft and versions, and a new one. */
-import type { ComponentChildren, JSX } from 'preact'
+import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import { Ask, Confirm, TextsDialog } from '../confirm.tsx'
+import { Ask, Confirm, TextFields, TextsDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
@@ -24,6 +24,10 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
   requests: DefinitionRequests<D, V, any, Prediction>
   language: DraftLanguage
   nameOf: (definition: D) => string
+  /** Labels of texts of a new one. */
+  labels: Record<string, string>
+  /** The draft of a new one. */
+  example: Fields
   /** Said when no version is active, and in the dialog that disables it. */
   whenNone: string
   whenDisabled: string
@@ -37,18 +41,15 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
   notesOf: (definition: D) => Record<string, string>
 }
 
-export interface DialogProps<D> {
+export interface ActivateProps<D, V, Prediction> {
   definition: D
-  onClose: () => void
-  onDone: () => void
-}
-
-export interface ActivateProps<D, V, Prediction> extends DialogProps<D> {
   versions: readonly V[]
   /** The version that is offered. */
   version: number
   /** What the check found for the newest version; undefined: it was not checked here. */
   prediction: Prediction | undefined
+  onClose: () => void
+  onDone: () => void
 }
 
 /** One definition: the enforced version, the draft, its predicted effect, and all versions. */
@@ -95,6 +96,7 @@ function Detail<D extends Definition, V extends DefinitionVersion, P extends Che
     setPrediction(undefined)
     setPrediction(await draft.submit(async (fields) => await requests.check(id, { ...fields, ...events }, follower)))
   }
+  const enforced = versions.find(({ version }) => version === active)
   const isNewest = storing.isStored && storing.base.version === newest
   const activate = (version: number): void => setOpen({ what: 'activate', version })
 
@@ -117,7 +119,7 @@ function Detail<D extends Definition, V extends DefinitionVersion, P extends Che
           <Editor name={screen.nameOf(definition)} draft={draft} isReadOnly={!mayWrite} version={storing.base.version} />
           {mayWrite && <SaveDraft of={storing} action='Store a version' />}
         </Form>
-        <Active screen={screen} active={active} versions={versions} draft={draft.content} />
+        <Active active={active} content={enforced === undefined ? undefined : contentOf(enforced)} draft={draft.content} whenNone={screen.whenNone} />
       </div>
       {may('event:read') && (
         <StoredCheck text={draft.text} {...screen.check} check={check}>
@@ -153,33 +155,30 @@ function toChange (
   }
 }
 
-interface ActiveProps<D extends Definition, V extends DefinitionVersion, P extends Checked> {
-  screen: DefinitionScreen<D, V, P>
+interface ActiveProps {
   active: number | null
-  versions: readonly V[]
+  /** Of the active version; undefined: unknown. */
+  content: Fields | undefined
   draft: Fields | undefined
+  whenNone: string
 }
 
 /** The enforced version, and its differences from the draft. */
-function Active<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, active, versions, draft }: ActiveProps<D, V, P>) {
-  const enforced = versions.find(({ version }) => version === active)
-  if (enforced === undefined) {
-    return (
-      <div>
-        <h2>Active{active !== null && `: version ${active}`}</h2>
-        <p class='hint'>{active === null ? screen.whenNone : 'It is older than the versions shown here.'}</p>
-      </div>
-    )
-  }
-  const content = screen.language.contentOf(enforced)
-  const places = draft === undefined ? [] : listDifferences(content, draft).map(({ place }) => place)
+function Active ({ active, content, draft, whenNone }: ActiveProps) {
+  const places = content === undefined || draft === undefined ? [] : listDifferences(content, draft).map(({ place }) => place)
   return (
     <div>
-      <h2>Active: version {active}</h2>
+      <h2>Active{active !== null && `: version ${active}`}</h2>
       <p class='hint' role='status'>
-        {draft === undefined ? 'The draft is invalid.' : places.length === 0 ? 'The draft says the same.' : `The draft differs in ${showText(places.join(', '), 1000)}.`}
+        {active === null
+          ? whenNone
+          : content === undefined
+            ? 'It is older than the versions shown here.'
+            : draft === undefined
+              ? 'The draft is invalid.'
+              : places.length === 0 ? 'The draft says the same.' : `The draft differs in ${showText(places.join(', '), 1000)}.`}
       </p>
-      <pre tabIndex={0} aria-label={`Version ${active}`}>{writeJson(content)}</pre>
+      {content !== undefined && <pre tabIndex={0} aria-label={`Version ${active}`}>{writeJson(content)}</pre>}
     </div>
   )
 }
@@ -195,7 +194,10 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends
   const change = async (fields: object) => await requests.change(definition.id, fields)
   switch (open.what) {
     case 'activate': return <Activate {...props} version={open.version} />
-    case 'notes': return <TextsDialog title='Description' texts={{ description: definition.description, ...screen.notesOf(definition) }} save={change} onDone={onDone} onClose={onClose} />
+    case 'notes': {
+      const texts = { description: definition.description, ...screen.notesOf(definition) }
+      return <TextsDialog title='Description' texts={texts} save={change} onDone={onDone} onClose={onClose} />
+    }
     case 'disable': return (
       <Ask title='Disable' action='Disable' onClose={onClose} onConfirm={async () => await change({ active_version: null })} onDone={onDone}>
         <p>{screen.whenDisabled}</p>
@@ -212,38 +214,30 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends
   }
 }
 
-interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, P extends Checked> {
-  screen: DefinitionScreen<D, V, P>
-  action: string
-  /** The content that the editor begins with. */
-  example: Fields
-  /** The other fields of the request, and the inputs for them. */
-  fields: object
-  inputs: ComponentChildren
-  name: string
-  isTouched: boolean
-}
-
-/** A definition with its first version. It is not enforced by being stored. */
+/** A new definition. It is not enforced by being stored. @param props.texts  Its first texts, such as its name. */
 export function NewDefinition<D extends Definition, V extends DefinitionVersion, P extends Checked> (
-  { screen, action, example, fields, inputs, name, isTouched }: NewDefinitionProps<D, V, P>
+  { screen, texts: first }: { screen: DefinitionScreen<D, V, P>, texts: Record<string, string> }
 ) {
-  const { Editor, language, requests } = screen
+  const { Editor, language, requests, noun, labels, example } = screen
   const draft = useContentDraft(writeJson(example), language)
+  const [texts, setTexts] = useState(first)
   const store = async (): Promise<undefined> => {
-    const created = await draft.submit(async (content) => await requests.create({ ...fields, ...content }))
+    const created = await draft.submit(async (content) => await requests.create({ ...texts, ...content }))
     if (created !== undefined) navigate(`${homeOf(screen)}/${created.id}`)
   }
-  const storing = useDraftBase({ newest: { version: 0, content: example }, draft: draft.content, change: () => {}, store, reload: () => {}, isTouched })
+  const storing = useDraftBase({
+    newest: { version: 0, content: example }, draft: draft.content, change: () => {}, store, reload: () => {},
+    isTouched: JSON.stringify(texts) !== JSON.stringify(first)
+  })
   return (
     <section>
       <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
-      <Title name={`New ${screen.noun}`} />
+      <Title name={`New ${noun}`} />
       <p class='hint'>A stored draft is not enforced: check it against stored events first, then activate it.</p>
       <Form class='schema-form' onSubmit={storing.save}>
-        {inputs}
-        <Editor name={name} draft={draft} isReadOnly={false} version={0} />
-        <SaveDraft of={storing} action={action} />
+        <div class='stacked'><TextFields texts={texts} labels={labels} onChange={setTexts} /></div>
+        <Editor name={texts['event'] ?? ''} draft={draft} isReadOnly={false} version={0} />
+        <SaveDraft of={storing} action={`Store the ${noun}`} />
       </Form>
     </section>
   )

@@ -1,8 +1,6 @@
-import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { daysOf, periodOf } from '../../../engines/questions/calendar.ts'
-import { replaceAt } from '../flags/flag-filters.ts'
-import { useFocusOnParts } from '../keep-focus.ts'
+import { Parts } from '../frame/parts.tsx'
 import { projectId } from '../router.ts'
 import { currentSession } from '../session.ts'
 import { Checkbox, Label, Select } from '../states.tsx'
@@ -126,46 +124,15 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
   )
 }
 
-interface PartsProps {
-  count: number
-  most: number
-  least: number
-  what: string
-  onAdd: () => void
-  onRemove: (index: number) => void
-  children: (index: number) => ComponentChildren
-}
-
-/** A list of events that may grow. */
-export function Parts ({ count, most, least, what, onAdd, onRemove, children }: PartsProps) {
-  const list = useFocusOnParts<HTMLDivElement>(count)
-  return (
-    <div ref={list}>
-      <ol class='conditions'>
-        {Array.from({ length: count }, (_, index) => (
-          <li key={index} data-part>
-            {children(index)}
-            {count > least && <button type='button' onClick={() => onRemove(index)}>Remove {what} {index + 1}</button>}
-          </li>
-        ))}
-      </ol>
-      {count < most && <button type='button' data-add onClick={onAdd}>Add a {what}</button>}
-    </div>
-  )
-}
-
 function TrendFields ({ definition, names, onChange }: EditorProps<Trend>) {
   const { series } = definition
-  const edit = (next: SeriesChoice[]): void => onChange({ ...definition, series: next })
   return (
     <Parts
-      count={series.length} most={MAX_SERIES} least={1} what='series'
-      onAdd={() => edit([...series, { ...EMPTY_EVENT, measure: 'events' }])} onRemove={(index) => edit(replaceAt(series, index, null))}
+      of={series} most={MAX_SERIES} least={1} what='series' blank={{ ...EMPTY_EVENT, measure: 'events' }}
+      onChange={(next) => onChange({ ...definition, series: next })}
     >
-      {(index) => {
-        const each = series[index]
-        if (each === undefined) return null
-        const set = (changes: Partial<SeriesChoice>): void => edit(replaceAt(series, index, { ...each, ...changes }))
+      {(each, index, change) => {
+        const set = (changes: Partial<SeriesChoice>): void => change({ ...each, ...changes })
         return (
           <>
             <div class='toolbar'>
@@ -185,15 +152,9 @@ function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
   const edit = (changes: Partial<Funnel>): void => onChange({ ...definition, ...changes })
   return (
     <>
-      <Parts
-        count={steps.length} most={MAX_STEPS} least={2} what='step'
-        onAdd={() => edit({ steps: [...steps, EMPTY_EVENT] })} onRemove={(index) => edit({ steps: replaceAt(steps, index, null) })}
-      >
-        {(index) => (
-          <EventField
-            withPersons label={`Step ${index + 1}`} value={steps[index] ?? EMPTY_EVENT} names={names} mayBeAny={order === 'in_order'}
-            onChange={(next) => edit({ steps: replaceAt(steps, index, next) })}
-          />
+      <Parts of={steps} most={MAX_STEPS} least={2} what='step' blank={EMPTY_EVENT} onChange={(next) => edit({ steps: next })}>
+        {(step, index, set) => (
+          <EventField withPersons label={`Step ${index + 1}`} value={step} names={names} mayBeAny={order === 'in_order'} onChange={set} />
         )}
       </Parts>
       <div class='toolbar'>

@@ -19,6 +19,11 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   requests: REQUESTS,
   language: RULE_LANGUAGE,
   nameOf: ({ name }) => name,
+  labels: { name: 'Name, shown in receipts', description: 'Purpose' },
+  example: {
+    condition: { type: 'AND', values: [{ type: 'event', value: 'order paid' }, { type: 'property', key: 'email', operator: 'ends_with', value: '@example.com' }] },
+    actions: [{ type: 'drop' }]
+  },
   whenNone: 'No version is active: the rule does nothing.',
   whenDisabled: 'The rule stops working. Events that it would have dropped are stored; events already dropped are not recovered.',
   Facts,

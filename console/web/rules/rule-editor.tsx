@@ -2,11 +2,10 @@ import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import type { ContentDraft } from '../frame/content-draft.ts'
 import { JsonEditor } from '../frame/json-editor.tsx'
 import { readJson } from '../frame/json-text.ts'
+import { Parts } from '../frame/parts.tsx'
 import { ComparisonFields, JsonField } from '../flags/filter-editor.tsx'
-import { replaceAt } from '../flags/flag-filters.ts'
 import { showText } from '../format.ts'
 import { NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
-import { Parts } from '../questions/definition-editor.tsx'
 import { Checkbox, Select } from '../states.tsx'
 import { describeCondition, describeRule } from './event-rules.ts'
 
@@ -38,7 +37,6 @@ function RuleFields ({ rule, onChange }: { rule: Fields, onChange: (rule: object
   const group = toGroup(rule['condition'])
   const actions: readonly unknown[] = Array.isArray(rule['actions']) ? rule['actions'] : []
   const write = (next: Partial<Group>): void => onChange({ ...rule, condition: fromGroup({ ...group, ...next }) })
-  const act = (next: unknown[]): void => onChange({ ...rule, actions: next })
   return (
     <>
       {group.values.length === 0 && <p class='hint'>Without a condition the rule applies to every event.</p>}
@@ -50,28 +48,20 @@ function RuleFields ({ rule, onChange }: { rule: Fields, onChange: (rule: object
         />
       )}
       <Parts
-        count={group.values.length} most={MOST} least={0} what='condition'
-        onAdd={() => write({ values: [...group.values, NEW_CONDITION] })} onRemove={(index) => write({ values: replaceAt(group.values, index, null) })}
+        of={group.values} most={MOST} what='condition' blank={{ type: 'event', operator: 'exact', value: '' }}
+        onChange={(values) => write({ values })}
       >
-        {(index) => {
-          const value = group.values[index]
-          return isFields(value) && !('values' in value)
-            ? <ConditionFields of={value} names={names} onChange={(next) => write({ values: replaceAt<unknown>(group.values, index, next) })} />
-            : <p>{showText(describeCondition(value), 300)} <span class='hint'>Edit it in the JSON.</span></p>
-        }}
+        {(value, _, set) => isFields(value) && !('values' in value)
+          ? <ConditionFields of={value} names={names} onChange={set} />
+          : <p>{showText(describeCondition(value), 300)} <span class='hint'>Edit it in the JSON.</span></p>}
       </Parts>
-      <Parts
-        count={actions.length} most={MOST} least={1} what='step'
-        onAdd={() => act([...actions, { type: 'drop' }])} onRemove={(index) => act(replaceAt(actions, index, null))}
-      >
-        {(index) => <ActionFields of={fieldsOf(actions[index])} names={names} onChange={(next) => act(replaceAt<unknown>(actions, index, next))} />}
+      <Parts of={actions} most={MOST} least={1} what='step' blank={{ type: 'drop' }} onChange={(next) => onChange({ ...rule, actions: next })}>
+        {(action, _, set) => <ActionFields of={fieldsOf(action)} names={names} onChange={set} />}
       </Parts>
       <NameLists names={names} />
     </>
   )
 }
-
-const NEW_CONDITION = { type: 'event', operator: 'exact', value: '' }
 
 const SUBJECTS = [['event', 'name of the event'], ['property', 'property'], ['distinct_id', 'distinct id'], ['sdk', 'SDK'], ['sdk_version', 'version of the SDK'], ['ip', 'address']] as const
 

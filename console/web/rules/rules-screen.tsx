@@ -26,7 +26,7 @@ async function listRules (signal: AbortSignal): Promise<EventRule[]> {
 export function RulesScreen () {
   const id = path.value[3]
   const name = query.value.get('name')
-  if (id === 'new' && may('event_definition:write')) return <NewRule />
+  if (id === 'new' && may('event_definition:write')) return <NewDefinition screen={RULE_SCREEN} texts={{ name: '', description: '' }} />
   if (id !== undefined) return <DefinitionDetail key={id} screen={RULE_SCREEN} id={id} />
   return name === null ? <RuleList /> : <RuleOfName key={name} name={name} />
 }
@@ -114,26 +114,4 @@ function RuleTable ({ rules, counts, onMoved }: { rules: readonly EventRule[], c
 /** Stays in the order of the keyboard also where it does nothing, so that the focus is not lost on the way. */
 function Move ({ label, sign, isOff, onMove }: { label: string, sign: string, isOff: boolean, onMove: () => void }) {
   return <button type='button' aria-label={label} aria-disabled={isOff} onClick={() => { if (!isOff) onMove() }}>{sign}</button>
-}
-
-const EXAMPLE = {
-  condition: { type: 'AND', values: [{ type: 'event', value: 'order paid' }, { type: 'property', key: 'email', operator: 'ends_with', value: '@example.com' }] },
-  actions: [{ type: 'drop' }]
-}
-
-function NewRule () {
-  const [name, setName] = useState('')
-  const [description, setDescription] = useState('')
-  return (
-    <NewDefinition
-      screen={RULE_SCREEN} action='Store the rule' example={EXAMPLE} name={name}
-      fields={{ name, description }} isTouched={name !== '' || description !== ''}
-      inputs={(
-        <div class='stacked'>
-          <label>Name, shown in receipts <input required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-          <label>Purpose <input maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
-        </div>
-      )}
-    />
-  )
 }

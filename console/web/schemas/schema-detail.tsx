@@ -5,6 +5,7 @@ import { JsonEditor } from '../frame/json-editor.tsx'
 import { writeJson } from '../frame/json-text.ts'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
+import { EventNames } from '../paging.tsx'
 import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Checkbox, Failed, SelectDays, Table } from '../states.tsx'
@@ -24,11 +25,14 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   requests: REQUESTS,
   language: SCHEMA_LANGUAGE,
   nameOf: ({ event }) => event,
+  labels: {},
+  example: { type: 'object', required: [], properties: {} },
   whenNone: 'No version is active: every event of this name is stored as sent.',
   whenDisabled: 'Every event of this name is stored as sent. Versions are kept, and quarantined events stay in quarantine.',
   Facts,
   Editor: ({ name, draft, isReadOnly, version }) => (
     <>
+      {version === 0 && <EventNames search={name} />}
       {may('event:read') && !isReadOnly && <InferForm event={name} onDraft={(inferred) => draft.change(writeJson(inferred))} />}
       <JsonEditor
         label='JSON Schema of the properties' draft={draft} isReadOnly={isReadOnly}

@@ -1,7 +1,6 @@
-import { useState } from 'preact/hooks'
 import { formatAgo, formatUtc, showText, UNKNOWN } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { EventNames, Paged, Search, usePages } from '../paging.tsx'
+import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Failed, OnOff, Table } from '../states.tsx'
@@ -13,7 +12,7 @@ import { DefinitionDetail, NewDefinition } from '../frame/definition-screen.tsx'
 /** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
 export function SchemasScreen () {
   const id = path.value[3]
-  if (id === 'new' && may('event_definition:write')) return <NewSchema />
+  if (id === 'new' && may('event_definition:write')) return <NewDefinition screen={SCHEMA_SCREEN} texts={{ event: query.value.get('event') ?? '' }} />
   if (id !== undefined) return <DefinitionDetail key={id} screen={SCHEMA_SCREEN} id={id} />
   return <SchemaList />
 }
@@ -67,26 +66,5 @@ function SchemaTable ({ schemas }: { schemas: readonly EventSchema[] }) {
         ))}
       </Table>
     </>
-  )
-}
-
-const EXAMPLE = { type: 'object', required: [], properties: {} }
-
-/** The first version of a schema: inferred from stored events, or written by hand. */
-function NewSchema () {
-  const [event, setEvent] = useState(query.value.get('event') ?? '')
-  return (
-    <NewDefinition
-      screen={SCHEMA_SCREEN} action='Store the first version' example={EXAMPLE} fields={{ event }} name={event} isTouched={false}
-      inputs={(
-        <>
-          <label>
-            Name of the event{' '}
-            <input required maxLength={200} list='event-names' value={event} onInput={(input) => setEvent(input.currentTarget.value)} />
-          </label>
-          <EventNames search={event} />
-        </>
-      )}
-    />
   )
 }
