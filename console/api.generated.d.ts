@@ -1005,6 +1005,28 @@ export interface paths {
         patch: operations["patchProjectsByProjectIdExperimentsById"];
         trace?: never;
     };
+    "/api/projects/{project_id}/experiments/{id}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Plan the size and length of an experiment
+         * @description By what the people of the project did in the last days, with and without CUPED. For drafts, too.
+         *
+         *     Requires the scope experiment:read.
+         */
+        get: operations["getProjectsByProjectIdExperimentsByIdPlan"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/experiments/{id}/results": {
         parameters: {
             query?: never;
@@ -1041,6 +1063,28 @@ export interface paths {
          *     Requires the scope experiment:read.
          */
         get: operations["getProjectsByProjectIdExperimentsByIdSecondaryResults"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/experiments/holdouts/{holdout}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Measure a holdout
+         * @description Compares people in the holdout with everybody else who was asked about a flag that has it: the effect of all these flags together.
+         *
+         *     Requires the scope experiment:read.
+         */
+        get: operations["getProjectsByProjectIdExperimentsHoldoutsByHoldout"];
         put?: never;
         post?: never;
         delete?: never;
@@ -6515,6 +6559,60 @@ export interface operations {
             };
         };
     };
+    getProjectsByProjectIdExperimentsByIdPlan: {
+        parameters: {
+            query?: {
+                /** @description How far back to look. */
+                days?: number;
+            };
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description The metric of these people. */
+                        baseline: number | null;
+                        days: number;
+                        /** @description In percent. */
+                        minimum_detectable_effect: number;
+                        people: number;
+                        people_per_day: number;
+                        /**
+                         * @description People with the exposure event, or all active people if nobody sent it.
+                         * @enum {string}
+                         */
+                        population: "exposed" | "active";
+                        /** @description What CUPED would take away; null where it has no use. */
+                        variance_reduction: number | null;
+                        with_cuped: {
+                            per_variant: number[] | null;
+                            running_days: number | null;
+                            /** @description People over all variants; null when no number of people would do. */
+                            total: number | null;
+                        } | null;
+                        without_cuped: {
+                            per_variant: number[] | null;
+                            running_days: number | null;
+                            /** @description People over all variants; null when no number of people would do. */
+                            total: number | null;
+                        } | null;
+                    };
+                };
+            };
+        };
+    };
     getProjectsByProjectIdExperimentsByIdResults: {
         parameters: {
             query?: {
@@ -6733,6 +6831,40 @@ export interface operations {
                         start_date: string | null;
                         /** Format: date-time */
                         updated_at: string;
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdExperimentsHoldoutsByHoldout: {
+        parameters: {
+            query?: {
+                /** @description Default: 28 days ago. */
+                from?: string;
+                /** @description JSON, in a form that filters take. */
+                metric?: string;
+                /** @description Default: now. */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                holdout: string;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        flags: string[];
+                        result: components["schemas"]["MetricResults"];
                     };
                 };
             };

@@ -20,6 +20,8 @@ export interface SampleSizeGoal {
   adjustForComparisons?: boolean
   /** New people per day, over all variants: gives the running time. */
   exposedPerDay?: number
+  /** How many times more the values vary than the expectation says. Default 1. */
+  varianceFactor?: number
   /** People exposed so far, over all variants: gives the days that remain. */
   exposedSoFar?: number
 }
@@ -59,7 +61,8 @@ export function estimateSampleSize (expectation: MetricExpectation, goal: Sample
   const used = others.filter((share) => share > 0)
   const level = significanceLevel / (adjustForComparisons ? used.length : 1)
   const z = { test: -normalQuantile(level / 2), power: normalQuantile(power) }
-  const needed = Math.max(...used.map((share) => peopleFor(expectation, target, own, share, z)))
+  const hardest = Math.max(...used.map((share) => peopleFor(expectation, target, own, share, z)))
+  const needed = hardest * (goal.varianceFactor ?? 1)
   const perVariant = [own, ...others].map((share) => Math.ceil(needed * share - 1e-9))
   const total = perVariant.reduce((sum, people) => sum + people, 0)
   const { exposedPerDay = 0, exposedSoFar = 0 } = goal

@@ -135,7 +135,7 @@ export async function computeResults (
     sampleSize: planSampleSize({
       kind: metric.kind,
       baseline: states.find(({ key }) => key === baseline) as VariantState,
-      weights: [...variants].sort((a, b) => Number(b.key === baseline) - Number(a.key === baseline)).map(weightOf),
+      weights: weightsOf(variants, baseline),
       parameters,
       exposed,
       daysRunning: (scope.until.getTime() - scope.since.getTime()) / DAY_MS
@@ -170,6 +170,11 @@ function checkSplit (states: readonly VariantState[], variants: readonly Variant
   })))
 }
 
+/** Shares of the variants, the baseline's first. */
+export function weightsOf (variants: readonly Variant[], baseline: string): number[] {
+  return [...variants].sort((a, b) => Number(b.key === baseline) - Number(a.key === baseline)).map(weightOf)
+}
+
 function weightOf ({ rollout_percentage: percentage }: Variant): number {
   return Math.max(0, percentage)
 }
@@ -180,7 +185,7 @@ function readPlannedSize ({ recommended_sample_size: size }: Record<string, unkn
 }
 
 /** In percent of the baseline, when the experiment names none. */
-const DEFAULT_EFFECT = 5
+export const DEFAULT_EFFECT = 5
 
 interface PlanOptions {
   kind: MetricKind
@@ -214,7 +219,8 @@ function planSampleSize (options: PlanOptions): SampleSize & { minimumDetectable
   return { ...size, minimumDetectableEffect }
 }
 
-function describeBaseline (kind: MetricKind, state: VariantState): MetricExpectation | null {
+/** What the baseline says of the metric; null while that is nothing. */
+export function describeBaseline (kind: MetricKind, state: VariantState): MetricExpectation | null {
   const { measured, sum, adjusted } = state
   if (measured === 0 || adjusted === null) return null
   // Whatever was done to the values: what counts is how much the estimate varies for one person.

@@ -17,6 +17,7 @@ import { computeResults, findScope, type LaunchedExperiment, type MetricResults,
 import { correctFamily } from './correct-family.ts'
 import { type Metric, readMetric, readPrimaryOnly, readSecondaryMetrics } from './read-metric.ts'
 import { metricResultsSchema, resultsSchema, secondaryResultsSchema } from './metric-results.ts'
+import { planRoutes } from './plan-routes.ts'
 import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
 interface ResultsDeps { sql: Sql, clickhouse: ClickHouse, now: () => number }
@@ -33,6 +34,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   app.addSchema(metricResultsSchema)
   // Named one by one: the options of this scope also hold its prefix.
   await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse })
+  await app.register(planRoutes, { sql: deps.sql, clickhouse: deps.clickhouse, now: deps.now, describe })
 
   async function findLaunched (projectId: number, id: number): Promise<LaunchedExperiment> {
     return requireLaunched(await findExperiment(deps.sql, projectId, id), new Date(deps.now()))

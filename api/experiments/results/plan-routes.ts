@@ -1,0 +1,96 @@
+import type { FastifyInstance } from 'fastify'
+import { quoteString } from 'chdb-server/sql-lexer'
+import { invalidField } from '../../../engines/errors.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { orNotFound } from '../../http/answer-errors.ts'
+import { object, optional } from '../../http/json-schema.ts'
+import { parseIsoDateTime } from '../../http/request-values.ts'
+import { routesOf } from '../../http/routes.ts'
+import { experimentIdParams } from '../experiment-routes.ts'
+import { findExperiment } from '../experiment.ts'
+import { computeResults, DEFAULT_EFFECT, findScope, type MetricResults, weightsOf } from './compute-results.ts'
+import { planExperiment, planSchema } from './plan-experiment.ts'
+import { readMetric } from './read-metric.ts'
+
+const DAY_MS = 86_400_000
+
+interface PlanDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  now: () => number
+  describe: (results: MetricResults) => object
+}
+
+/** The length that an experiment needs, and the effect of all flags of a holdout together. */
+export async function planRoutes (
+  app: FastifyInstance, deps: PlanDeps
+): Promise<void> {
+  const routes = routesOf(app, { tag: 'experiments', object: 'experiment' })
+
+  routes.get('/:id/plan', {
+    summary: 'Plan the size and length of an experiment', params: experimentIdParams, answer: planSchema,
+    description: 'By what the people of the project did in the last days, with and without CUPED. For drafts, too.',
+    query: optional({ days: { type: 'integer', minimum: 7, maximum: 90, default: 28, description: 'How far back to look.' } })
+  }, async ({ params: { id }, query: { days } }, { projectId }) => {
+    const experiment = await findExperiment(deps.sql, projectId, id)
+    const metric = readMetric('filters', experiment.filters)
+    if (metric === undefined) throw invalidField('filters', 'Experiment has no target metric', 'required')
+    const now = new Date(deps.now())
+    const since = new Date(now.getTime() - days * DAY_MS)
+    const lately = { ...experiment, start_date: since, end_date: null }
+    const { scope, variants, baseline } = await findScope(deps.sql, projectId, lately, now)
+    const { minimum_detectable_effect: asked } = experiment.parameters
+    const effect = typeof asked === 'number' ? asked : DEFAULT_EFFECT
+    return await planExperiment(deps.clickhouse, { metric, scope, weights: weightsOf(variants, baseline), effect })
+  })
+
+  routes.get('/holdouts/:holdout', {
+    summary: 'Measure a holdout', answer: object({ flags: { type: 'array', items: { type: 'string' } }, result: { $ref: 'MetricResults#' } }),
+    params: optional({ holdout: { type: 'string', maxLength: 100 } }),
+    description: 'Compares people in the holdout with everybody else who was asked about a flag that has it: the effect of all these flags together.',
+    query: optional({
+      metric: { type: 'string', maxLength: 100_000, description: 'JSON, in a form that filters take.' },
+      from: { type: 'string', format: 'date-time', description: 'Default: 28 days ago.' },
+      to: { type: 'string', format: 'date-time', description: 'Default: now.' }
+    })
+  }, async ({ params: { holdout = '' }, query }, { projectId }) => {
+    const metric = readMetric('metric', parseJson(query.metric ?? '{}'))
+    if (metric === undefined) throw invalidField('metric', 'metric must name its events.', 'required')
+    const flags = await deps.sql<{ key: string, percentage: number }[]>`
+      SELECT key, coalesce(filters->'holdout'->>'exclusion_percentage', filters->'holdout_groups'->0->>'rollout_percentage')::float8 AS percentage
+      FROM feature_flags WHERE project_id = ${projectId} AND NOT deleted AND (filters->'holdout'->>'id' = ${holdout}
+        OR filters->'holdout_groups'->0->>'variant' = ${`holdout-${holdout}`}) ORDER BY key`
+    const { percentage } = orNotFound(flags[0])
+    if (flags.some((flag) => flag.percentage !== percentage)) throw invalidField('holdout', 'The flags of the holdout give it different shares: their people cannot be compared.')
+    const [project] = await deps.sql<{ timezone: string }[]>`SELECT timezone FROM projects WHERE id = ${projectId}`
+    const until = parseIsoDateTime(query.to) ?? new Date(deps.now())
+    const since = parseIsoDateTime(query.from) ?? new Date(deps.now() - 28 * DAY_MS)
+    if (since >= until) throw invalidField('to', 'to must be after from.')
+    const shares = { holdout: percentage, launched: 100 - percentage }
+    const results = await computeResults(deps.clickhouse, {
+      parameters: {},
+      metric,
+      baseline: 'holdout',
+      variants: Object.entries(shares).map(([key, share]) => ({ key, rollout_percentage: share })),
+      scope: {
+        projectId, flagKey: '', variants: Object.keys(shares), groupType: null, timezone: project?.timezone ?? 'UTC', since, until,
+        exposure: {
+          where: `event = '$feature_flag_called' AND feature_flag IN (${flags.map(({ key }) => quoteString(key)).join(', ')})`,
+          variant: `if(feature_flag_response = ${quoteString(`holdout-${holdout}`)}, 'holdout', 'launched')`,
+          isFirstSeen: false,
+          lookback: 0
+        }
+      }
+    })
+    return { flags: flags.map(({ key }) => key), result: deps.describe(results) }
+  })
+}
+
+function parseJson (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalidField('metric', 'metric must be JSON.')
+  }
+}
