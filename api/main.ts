@@ -43,7 +43,7 @@ runProcess('api', async () => {
   // Before the first read their age is that of the process, so that an alert on the age fires.
   const startedAt = performance.now()
   metrics.gaugeFrom('flag_definitions_age_seconds',
-    'Seconds since flag definitions were read or, before, since the process started.',
+    'Seconds since flag definitions were read, or the process started.',
     () => (definitions.ageMs() ?? performance.now() - startedAt) / 1000)
 
   const ingestUrls = readUrls(settings.MILLRACE_INGEST_URLS, settings.MILLRACE_PORT)

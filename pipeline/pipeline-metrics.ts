@@ -49,10 +49,10 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
     batchBytes: metrics.histogram('batch_bytes', 'Compressed bytes per confirmed insert.',
       [1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000], partition),
     storedAgeSeconds: metrics.histogram('stored_age_seconds',
-      'Delay from the receipt of the oldest event of a batch to its confirmed insert.',
+      'Delay from receipt of the oldest event to the confirmed insert.',
       [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], partition),
     deliverySeconds: metrics.histogram('delivery_seconds',
-      'Delay from the storage of an EVENTS message, or a later pull for it, to its delivery.',
+      'Delay from storage of an EVENTS message, or a later pull, to delivery.',
       DELIVERY_BUCKETS, partition)
   }
   const started = new Set<string>()

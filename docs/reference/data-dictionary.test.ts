@@ -79,7 +79,7 @@ function render (tables: readonly Table[], columns: readonly Column[]): string {
   const internal = tables.filter(isInternal).map(({ name, comment }) => `| \`${name}\` | ${comment} |`)
   return `# Data dictionary
 
-The tables and views of the ClickHouse database \`millrace\`, from their comments. A \`project_id\` that is not listed is the project (UInt32); copies also have \`version\` (UInt64, the highest is valid) and \`copied_at\` (DateTime). Sample queries: [queries](../query/queries/README.md).
+The tables and views of ClickHouse, from their comments. A \`project_id\` that is not listed is the project (UInt32); copies also have \`version\` (UInt64, the highest is valid) and \`copied_at\` (DateTime). Sample queries: [queries](../query/queries/README.md).
 
 Columns of \`events\` that begin with \`p_\` are the [promoted properties](../query/bi-tools.md#a-column-for-a-property) of this installation; their comments name the property.
 

@@ -51,7 +51,7 @@ export function reportEnforced (metrics: Metrics, keys: KeyDirectory, now: () =>
       keys.state.isReady ? enforcedVersions(keys.projects(), kind) : { count: NaN, fingerprint: NaN }
     metrics.gaugeFrom(`${kind}_enforced`, `Active ${words[kind]} enforced by this process.`, () => read().count)
     metrics.gaugeFrom(`${kind}_fingerprint`,
-      `Fingerprint of the enforced ${words[kind]}; equal in processes that enforce the same.`,
+      `Fingerprint of the enforced ${words[kind]}, equal in up-to-date processes.`,
       () => read().fingerprint)
   }
   metrics.gaugeFrom('keys_age_seconds', 'Time since keys, schemas, rules and quotas were read from Postgres; NaN before.',

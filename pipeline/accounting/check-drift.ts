@@ -48,7 +48,7 @@ export function createDriftCheck (options: DriftCheckOptions): () => Promise<voi
   // Of the whole deployment, so without the name of a tier.
   const drift = new Gauge({
     registers: [registry], name: 'millrace_ledger_drift_events', labelNames: ['kind'],
-    help: 'Events missing or extra in the events table, compared with the ledger of the last three hours.'
+    help: 'Events missing or extra in the events table, by the ledger of the last three hours.'
   })
   let checkedAt = performance.now()
   const age: Gauge = new Gauge({

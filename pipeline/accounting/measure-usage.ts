@@ -77,7 +77,7 @@ export function createUsageCheck ({ isChecker, metrics, ...options }: MeasureUsa
 }): () => Promise<void> {
   const measure = createMeasureUsage(options)
   const used = metrics.gauge('quota_month_used_ratio',
-    'Used share of the monthly quota by project, exceeded from 1 on; in the measuring process.',
+    'Used share of the monthly quota by project; in the measuring process.',
     ['project'])
   return async function checkUsage () {
     const ratios = isChecker() ? await measure() : new Map<number, number>()

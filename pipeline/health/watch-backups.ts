@@ -29,7 +29,7 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
   // Without any backup the age is that of the process, so that an alert on the age fires.
   const ageMs = (): number => Date.now() - (known.last?.startedAt.getTime() ?? startedAt)
 
-  metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup began or, without one, since the process started.',
+  metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup, else the process, began.',
     () => ageMs() / 1000)
   metrics.gaugeFrom('backup_interval_seconds', 'Interval of scheduled backups; 0: none are scheduled.', () => intervalMs / 1000)
   metrics.gaugeFrom('backup_duration_seconds', 'Duration of the last complete backup.',

@@ -45,7 +45,7 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
     },
     pendingMessages: metrics.gauge('persons_pending_messages', 'Unapplied messages of a persons partition.', ['partition']),
     deliverySeconds: metrics.histogram('persons_delivery_seconds',
-      'Delay from the storage of a PERSONS message, or a later pull for it, to its delivery.',
+      'Delay from storage of a PERSONS message, or a later pull, to delivery.',
       DELIVERY_BUCKETS),
     copiesStored: metrics.counter('persons_copies_total', 'Rows of persons and groups copied to ClickHouse.'),
     copiesRefused: metrics.counter('persons_copies_refused_total', 'Rows of persons_outbox refused by ClickHouse, not retried.'),

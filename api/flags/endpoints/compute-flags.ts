@@ -122,7 +122,7 @@ export function createEvaluationCounters (metrics: Metrics): (projectId: number)
   void new Counter({
     registers: [metrics.registry],
     name: 'millrace_api_flag_evaluations_total',
-    help: 'Feature flags answered, by project, flag and value (true, false, a variant, failed).',
+    help: 'Feature flags answered, by project, flag and value.',
     labelNames: ['project', 'flag', 'value'],
     collect () {
       this.reset()

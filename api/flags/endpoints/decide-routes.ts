@@ -50,7 +50,7 @@ type Query = Readonly<Record<string, unknown>>
 export async function decideRoutes (app: FastifyInstance, options: DecideOptions): Promise<void> {
   const { metrics, now } = options
   const failures = metrics.counter('flag_store_failures_total',
-    'Failed or timed-out reads of stored persons; flags that needed them were answered as failed.')
+    'Failed or timed-out reads of stored persons, whose flags were answered as failed.')
   const guard = createCircuitBreaker({ ...CIRCUIT, now }, (err) => {
     failures.inc()
     app.log.warn({ err }, 'could not read stored persons for flags; flags that need them are marked as failed')
