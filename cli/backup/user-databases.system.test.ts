@@ -115,7 +115,7 @@ t.test('a backup has what users made in the databases, or names it', async (t) =
     const found = await readStatus(restored)
     return found.backup.lastWarning === null ? undefined : found
   })
-  t.match(backup.lastWarning, /the restore of this backup left out 8: .*`marts`\.`log`/)
+  t.match(backup.lastWarning, /the restore of this backup left out 9: .*`marts`\.`log`/)
 
   await t.test('their views go on, and what did not work says why', async (t) => {
     await again.send('third')

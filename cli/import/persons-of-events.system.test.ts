@@ -74,7 +74,7 @@ t.test('of every property the latest value stays, whatever the files, the runs a
 
   const untaken = await run('posthog', folder)
   t.match(untaken, { code: 0, out: /events +600\n/ })
-  t.match(untaken.err, /Columns of a\.jsonl\.gz and 1 other file that the import ignores: .*person_properties \(--persons events takes it\)/)
+  t.match(untaken.err, /Columns of a\.jsonl\.gz and 1 other file that the import ignores: .*person_properties \(read with --persons events\)/)
   t.same(await readPersons(stack), [])
   // One sets a property before the import does, the other one afterwards.
   const live = (id: string, value: string): object => ({ event: '$set', distinct_id: id, properties: { $set: { plan: value } } })
