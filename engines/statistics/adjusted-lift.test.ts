@@ -10,7 +10,7 @@ import type { Sample } from './variant-statistics.ts'
 /** `npm run test:long` for the larger numbers, which tell 94 % from 95 %. The seeds are fixed in both. */
 const IS_LONG = process.env.MILLRACE_TEST_LONG === '1'
 const EXPERIMENTS = IS_LONG ? 2_000 : 100
-const LOOKS = IS_LONG ? 20 : 8
+const LOOKS = 8
 const PEOPLE_A_LOOK = 75
 /** Standard deviations that one simulation in a hundred exceeds. */
 const DEVIATIONS = 2.6

@@ -7,7 +7,7 @@ import { adjustMeans } from '../../../engines/statistics/adjust-means.ts'
 import { alike, combine, type Moments, NOBODY } from '../../../engines/statistics/moments.ts'
 import { zerosOf } from './metric-columns.ts'
 import type { Metric } from './read-metric.ts'
-import { formatDay, type Measurement, QUANTILE_Z } from './query-metric.ts'
+import { formatDay, type Measurement } from './query-metric.ts'
 
 /** The variant of people who saw several, in the answers of the queries. */
 export const MULTIPLE = '$multiple'
@@ -111,7 +111,6 @@ function adjustStates (variants: VariantState[], metric: Metric, lookback: numbe
   return { variants: variants.map((variant, i) => ({ ...variant, adjusted: estimates[i] ?? null })), varianceReduction }
 }
 
-/** The error of a quantile is what the bounds of its interval are apart. */
 function placeQuantiles ({ day, variants }: DayState, { quantiles }: Measurement): DayState {
   return {
     day,
@@ -119,9 +118,9 @@ function placeQuantiles ({ day, variants }: DayState, { quantiles }: Measurement
     variants: variants.map((variant) => {
       const found = quantiles.find(({ variant: key }) => key === variant.key)
       if (found === undefined) return { ...variant, adjusted: null }
-      const { people, sum, value, lower, upper } = found
-      const squaredError = ((upper - lower) / 2 / QUANTILE_Z) ** 2
-      return { ...variant, measured: people, sum, adjusted: people < 2 ? null : { mean: value, squaredError } }
+      const { people, sum, value, error } = found
+      const adjusted = people < 2 ? null : { mean: value, squaredError: error ** 2 }
+      return { ...variant, measured: people, sum, adjusted }
     })
   }
 }

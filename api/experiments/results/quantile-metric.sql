@@ -10,8 +10,10 @@ SELECT
     {z:Float64} * sqrt(people * {quantile:Float64} * (1 - {quantile:Float64})) AS reach,
     arraySum(ranked) AS sum,
     ranked[toUInt32(greatest(ceil(people * {quantile:Float64}), 1))] AS value,
-    ranked[toUInt32(greatest(floor(people * {quantile:Float64} - reach), 1))] AS lower,
-    ranked[toUInt32(least(ceil(people * {quantile:Float64} + reach) + 1, people))] AS upper
+    greatest(floor(people * {quantile:Float64} - reach), 1) AS low,
+    least(ceil(people * {quantile:Float64} + reach) + 1, people) AS high,
+    -- The bounds are whole ranks, a little more than `reach` apart.
+    (ranked[toUInt32(high)] - ranked[toUInt32(low)]) / greatest(high - low, 1) * reach / {z:Float64} AS error
 FROM
 (
     SELECT

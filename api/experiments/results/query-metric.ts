@@ -54,8 +54,8 @@ export interface Measurement {
   caps: (number | null)[]
 }
 
-/** A quantile of the people of a variant, with the values that bound it at 95 %. */
-interface QuantileRow { variant: string, people: number, sum: number, value: number, lower: number, upper: number }
+/** A quantile of the people of a variant, with its standard error. */
+interface QuantileRow { variant: string, people: number, sum: number, value: number, error: number }
 
 /** Who was new on a day. */
 export interface DailyChange {
@@ -181,7 +181,7 @@ function fillIn (query: string, { exposure }: MetricScope, metric: Metric): stri
 const DAY_MS = 86_400_000
 
 /** Of the bounds of a quantile: at 95 %. */
-export const QUANTILE_Z = normalQuantile(0.975)
+const QUANTILE_Z = normalQuantile(0.975)
 
 /** The day of an instant in a time zone, as days since 1970. */
 function dayOf (instant: Date, timeZone: string): number {

@@ -74,13 +74,14 @@ function solveByCramer (columns: readonly number[][]): number[] {
   return [(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant]
 }
 
-/** The quantile of a list, and the error that its binomial bounds at 95 % stand for. */
+/** The quantile of a list, and its error by the slope between its binomial bounds at 95 %. */
 export function quantilePlainly (values: readonly number[], quantile: number): Adjusted {
   const z = 1.959963984540054
   const sorted = [...values].sort((a, b) => a - b)
   const reach = z * Math.sqrt(sorted.length * quantile * (1 - quantile))
   const at = (rank: number): number => sorted[Math.min(Math.max(rank, 1), sorted.length) - 1]!
   const middle = sorted.length * quantile
-  const [lower, upper] = [at(Math.floor(middle - reach)), at(Math.ceil(middle + reach) + 1)]
-  return { mean: at(Math.ceil(sorted.length * quantile)), squaredError: ((upper - lower) / 2 / z) ** 2 }
+  const [low, high] = [Math.max(Math.floor(middle - reach), 1), Math.min(Math.ceil(middle + reach) + 1, sorted.length)]
+  const slope = (at(high) - at(low)) / Math.max(high - low, 1)
+  return { mean: at(Math.ceil(middle)), squaredError: slope ** 2 * middle * (1 - quantile) }
 }
