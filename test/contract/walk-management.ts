@@ -77,7 +77,8 @@ export async function walkManagement (t: Test, { stack, client }: ContractSystem
     t.equal(document.openapi, '3.1.0')
     const operations = [
       'GET experiments', 'POST experiments', 'GET experiments/1', 'PATCH experiments/1', 'DELETE experiments/1',
-      'GET experiments/1/results', 'GET experiments/1/secondary_results', 'GET experiments/requires_flag_implementation',
+      'GET experiments/1/results', 'GET experiments/1/secondary_results', 'GET experiments/1/plan', 'GET experiments/holdouts/1',
+      'GET experiments/requires_flag_implementation',
       'GET property_definitions', 'GET property_definitions/x', 'PATCH property_definitions/x', 'DELETE property_definitions/x',
       'GET event_definitions', 'GET event_definitions/x', 'PATCH event_definitions/x', 'DELETE event_definitions/x',
       'GET dead_letters', 'GET dead_letters/groups', 'GET dead_letters/1', 'POST dead_letters/replay', 'POST dead_letters/purge'
@@ -226,6 +227,16 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.match(await client.call(t, 'GET', '~/experiments/requires_flag_implementation/'), {
       status: 200, body: { id: created.id, result: true }
     }, 'requires flag implementation')
+    t.match(await client.call(t, 'GET', `~/experiments/${created.id}/plan/`), { status: 200, body: { people: 0, baseline: null } }, 'plan')
+    const filters = { groups: [{ properties: [] }], holdout: { id: 7, exclusion_percentage: 10 } }
+    await client.call(t, 'POST', '~/feature_flags/', { key: 'held', filters })
+    t.match(await client.call(t, 'GET', '~/experiments/holdouts/7/?metric={"kind":"count","event":"paid"}'), {
+      status: 200, body: { flags: ['held'], result: Object }
+    }, 'holdout')
+    t.equal((await client.call(t, 'GET', '~/experiments/holdouts/8/?metric={"kind":"count","event":"paid"}')).status, 404)
+    for (const [query, attr] of [['', 'metric'], ['?metric={', 'metric'], ['?metric={"kind":"count","event":"paid"}&from=then', 'from']]) {
+      t.match(await client.call(t, 'GET', `~/experiments/holdouts/7/${query}`), { status: 400, body: { attr } })
+    }
     t.match(await client.call(t, 'DELETE', `~/experiments/${created.id}/`), { status: 204, body: undefined }, 'delete')
     t.equal((await client.call(t, 'GET', `~/experiments/${created.id}/`)).status, 404)
   })
