@@ -34,6 +34,7 @@ const forms: [string, string | Buffer, BodyHints][] = [
   ['form with JSON', form({ data: JSON_TEXT }), FORM],
   ['form without content type', form({ data: JSON_TEXT, ip: '1' }), {}],
   ['form whose type is in capitals', form({ project: '1', data: JSON_TEXT }), { contentType: 'Application/X-WWW-Form-URLEncoded; Charset=UTF-8' }],
+  ['form with blanks and a byte order mark', form({ data: `\ufeff${JSON.stringify(VALUE, null, 1)}` }), FORM],
   ['form with base64', form({ data: base64, compression: 'base64' }), FORM],
   ['form with base64 whose plus signs were not escaped', `data=${base64}`, FORM],
   ['form with base64 of gzip', form({ data: gzipped.toString('base64'), compression: 'gzip-js' }), FORM],

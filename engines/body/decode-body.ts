@@ -105,10 +105,10 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number, m
       compression = ''
     } else if (isJsonScalar(bytes)) {
       throw bodyError('invalid_body', 'The body must be a JSON object or array, not a single value.')
-    } else if (BASE64.test(bytes.toString('latin1'))) {
-      bytes = Buffer.from(bytes.toString('latin1'), 'base64')
     } else {
-      break
+      const text = bytes.toString('latin1')
+      if (!BASE64.test(text)) break
+      bytes = Buffer.from(text, 'base64')
     }
   }
   throw encodingError ?? unrecognised(compression)
@@ -173,20 +173,35 @@ function readForm (bytes: Buffer): { data: Buffer, compression: string | undefin
   }
   const data = fields.get('data')
   if (data === undefined || data.length === 0) throw bodyError('invalid_form', 'The form has no field data.')
-  // An unescaped plus sign of base64 arrives as a blank; JSON begins with a brace and keeps its blanks.
-  if (!beginsLikeJson(data)) {
-    for (let at = 0; at < data.length; at++) if (data[at] === 0x20) data[at] = 0x2b
-  }
   return { data, compression: fields.get('compression')?.toString('latin1', 0, 32).toLowerCase() }
 }
 
+/** Bytes that tell JSON, in which a plus sign is a blank, from base64, whose plus signs some clients do not escape. */
+const FORM_HEAD = 1024
+
 /**
- * The bytes of a field, whatever charset they are in: `+` is a blank, `%41` a byte. `URLSearchParams` takes about 30
- * bytes of heap for each `+`: 19 MB of them exceed the heap of the thread, which ends the process.
+ * The bytes of a field, whatever charset they are in. `URLSearchParams` takes about 30 bytes of heap for each `+`:
+ * 19 MB of them exceed the heap of the thread, which ends the process.
  */
 function unescapeField (field: Buffer): Buffer {
+  const head = unescapeBytes(replaceBytes(Buffer.from(field.subarray(0, FORM_HEAD)), PLUS, BLANK))
   const value = Buffer.from(field)
-  for (let at = 0; at < value.length; at++) if (value[at] === 0x2b) value[at] = 0x20
+  return beginsLikeJson(head) || head.toString('latin1').trim() === ''
+    ? unescapeBytes(replaceBytes(value, PLUS, BLANK))
+    : replaceBytes(unescapeBytes(value), BLANK, PLUS)
+}
+
+const [PLUS, BLANK] = [0x2b, 0x20]
+
+/** In place. */
+function replaceBytes (value: Buffer, from: number, to: number): Buffer {
+  if (!value.includes(from)) return value
+  for (let at = 0; at < value.length; at++) if (value[at] === from) value[at] = to
+  return value
+}
+
+/** In place: `%41` is a byte. */
+function unescapeBytes (value: Buffer): Buffer {
   const first = value.indexOf(0x25)
   if (first === -1) return value
   let length = first
