@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 78_652,
+  lines: 78_651,
   serverLines: 5_500,
   platformLines: 5_382,
   trackedFiles: 1_524,

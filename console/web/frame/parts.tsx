@@ -1,5 +1,4 @@
 import type { ComponentChildren } from 'preact'
-import { replaceAt } from '../flags/flag-filters.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 
 interface PartsProps<T> {
@@ -23,7 +22,7 @@ export function Parts<T> ({ of, what, blank, least = 0, most = Infinity, onChang
         {of.map((part, index) => (
           <li key={index} data-part>
             {children(part, index, (next) => onChange(of.with(index, next)))}
-            {of.length > least && <button type='button' onClick={() => onChange(replaceAt(of, index, null))}>Remove {what} {index + 1}</button>}
+            {of.length > least && <button type='button' onClick={() => onChange(of.toSpliced(index, 1))}>Remove {what} {index + 1}</button>}
           </li>
         ))}
       </ol>
