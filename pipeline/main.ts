@@ -36,6 +36,7 @@ import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { runEventsPartition } from './events/events-partition.ts'
 import { openIngestBucket } from './accounting/keep-watermark.ts'
 import { type AccountingStores, startAccounting } from './accounting/start-accounting.ts'
+import { startWindows } from './windows/run-closed-windows.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
@@ -56,8 +57,8 @@ const POSTGRES_CONNECTIONS = 10
  * Steps 3 to 9 of a partition follow each other in events/partition-session.ts, which events/events-partition.ts runs.
  *
  * Beside it: apply what events change about persons and groups (persons/), roll definitions up (definitions/), account
- * for all of it (accounting/start-accounting.ts), remove what retention no longer keeps (apply-retention.ts), report
- * health (health/).
+ * for all of it (accounting/start-accounting.ts), remove what retention no longer keeps (apply-retention.ts), run
+ * what is due at closed windows (windows/), report health (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)
@@ -95,6 +96,7 @@ runProcess('pipeline', async () => {
   const retention = startRetention({
     sql, clickhouse, connection, cluster, now: Date.now, metrics, logger
   })
+  const windows = startWindows({ sql, clickhouse: shards, owner, kinds: [], logger })
 
   let phase: ProcessPhase = 'running'
   const checks = {
@@ -127,7 +129,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor, persons, rollUp, retention, accounting].map((work) => work.stop()))
+      run: () => Promise.all([supervisor, persons, rollUp, retention, accounting, windows].map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
     { name: 'monitors', run: () => Promise.all([monitors.stop(), views.stop()]) },

@@ -61,7 +61,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   person_deletions, event_removals,
   event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
-  project_usage
+  project_usage, window_tasks
   TO millrace_pipeline;
 
 -- Everything that management and decide work with; the progress of the pipeline stays its own.
@@ -73,6 +73,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports
   TO millrace_api;
-GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage TO millrace_api;
+GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks TO millrace_api;
 
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO millrace_pipeline, millrace_api;
