@@ -84,6 +84,8 @@ export interface ApiDeps {
   publicUrl: string
   /** Maximum management requests per minute and personal key; 0 for no limit. */
   managementRateLimit: number
+  /** Longest wait of the deletion of a person for the pipeline, in milliseconds. Default 20 s. */
+  deletionWaitMs?: number
   /** Epoch milliseconds. */
   now: () => number
   isShuttingDown: () => boolean

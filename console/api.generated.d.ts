@@ -7965,7 +7965,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable. */
+            /** @description Accepted: the deletion goes on in the background, because the pipeline or ClickHouse is slow or unavailable. */
             202: {
                 headers: {
                     [name: string]: unknown;

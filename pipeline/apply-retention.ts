@@ -3,9 +3,7 @@ import { type ClickHouse, onCluster, onEachShard, queryRows, systemTable } from 
 import { purgeDeadLetters } from '../platform/dead-letters/replay-and-purge.ts'
 import { pause } from '../platform/intervals.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
-import {
-  announceRemoval, beginRemoval, completeRemoval, type EventRemoval, listRetentionRemovals, startRemoval
-} from '../platform/persons/event-removals.ts'
+import { announceRemoval, beginRemoval, completeRemoval, type EventRemoval, listRetentionRemovals, startRemoval } from './persons/deletion/event-removals.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { groupByCutoff, listRetention, type RetentionGroup, type RetentionRule } from '../platform/retention-rules.ts'
 

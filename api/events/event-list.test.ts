@@ -1,7 +1,7 @@
 /** The list of stored events: its order, its pages, its filters, and events whose copies are not merged yet. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { personUuid } from '../../platform/persons/person-ids.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { freePort } from '../../test/support/local-ports.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'

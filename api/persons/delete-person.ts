@@ -1,8 +1,10 @@
-import type { Logger } from '../../platform/logger.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type DeletionProgress, type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
-import { findPersonByUuid, lockPersons, personUuid } from '../../platform/persons/person-ids.ts'
-import { noCopies, postCopies, toCopyTime } from '../../platform/persons/persons-outbox.ts'
+import { lockPersons } from '../../platform/postgres/lock-persons.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
+import { encodeCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
+import { findPersonByUuid } from './find-person.ts'
 
 export interface DeletePersonRequest {
   projectId: number
@@ -12,43 +14,39 @@ export interface DeletePersonRequest {
   withEvents: boolean
 }
 
+/** Interval of asking whether the pipeline has finished, in milliseconds. */
+const POLL_INTERVAL_MS = 200
+
 /**
- * Deletes a person, and its events if asked.
+ * Deletes a person in Postgres, and waits while the pipeline deletes its rows in ClickHouse
+ * (`pipeline/persons/deletion/`). Once this returns, the deletion is recorded and cannot be undone.
  *
- * Once this returns, the deletion is recorded and cannot be undone: a pipeline process later deletes the rows that
- * remain after `deps.waitMs`, or while ClickHouse is unavailable.
- *
- * @returns null when there is no such person.
+ * @param deps.waitMs  Longest wait for the pipeline, in milliseconds; it goes on afterwards.
+ * @returns whether ClickHouse has no row of the person any more; null when there is no such person.
  * @throws when Postgres is unavailable, or ClickHouse while it is needed to resolve an id from before a merge.
  */
 export async function deletePerson (
-  request: DeletePersonRequest, deps: FinishDeletionDeps & { logger: Logger }
-): Promise<DeletionProgress & { uuid: string } | null> {
-  const { projectId, withEvents } = request
-  const uuid = await findPersonByUuid(deps, projectId, request.uuid)
-  if (uuid === null) return null
-  const deletion = await beginPersonDeletion(deps.sql, { projectId, uuid, withEvents })
-  if (deletion === null) return null
-  try {
-    return { uuid, ...await finishPersonDeletion(deletion, deps) }
-  } catch (err) {
-    deps.logger.warn({ err, deletion: deletion.id }, 'could not finish deleting a person; the pipeline will retry')
-    return { uuid, isDone: false, events: 0 }
+  request: DeletePersonRequest, deps: { sql: Sql, clickhouse: ClickHouse, waitMs: number }
+): Promise<{ uuid: string, isDone: boolean } | null> {
+  const { sql, waitMs } = deps
+  const uuid = await findPersonByUuid(deps, request.projectId, request.uuid)
+  const id = uuid === null ? null : await recordDeletion(sql, { ...request, uuid })
+  if (uuid === null || id === null) return null
+  for (const deadline = performance.now() + waitMs; performance.now() < deadline; await delay(POLL_INTERVAL_MS)) {
+    if ((await sql`SELECT 1 FROM person_deletions WHERE id = ${id} AND done_at IS NOT NULL`).length > 0) return { uuid, isDone: true }
   }
+  return { uuid, isDone: false }
 }
 
 /**
  * Deletes a person in Postgres (with its distinct ids, hash keys of flags and memberships of cohorts) and records what
- * is to be deleted in ClickHouse; see `finishPersonDeletion`.
+ * is to be deleted in ClickHouse.
  *
  * @param person.uuid  The person's current uuid; see `findPersonByUuid`.
- * @returns null when there is no such person.
+ * @returns the id of the record; null when there is no such person.
  */
-async function beginPersonDeletion (
-  sql: Sql, person: { projectId: number, uuid: string, withEvents: boolean }
-): Promise<PersonDeletion | null> {
+async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: DeletePersonRequest): Promise<number | null> {
   return await sql.begin(async (transaction) => {
-    const { projectId, uuid } = person
     const version = (await lockPersons(transaction, [projectId])).get(projectId)
     const [found] = await transaction<{ id: number }[]>`
       SELECT id FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid} FOR UPDATE`
@@ -58,12 +56,12 @@ async function beginPersonDeletion (
     await transaction`DELETE FROM persons WHERE id = ${found.id}`
     await postTombstone(transaction, { projectId, uuid, version })
     const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
-    const [deletion] = await transaction<[PersonDeletion]>`
+    const [deletion] = await transaction<[{ id: number }]>`
       INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, version, outbox_id)
-      VALUES (${projectId}, ${uuid}, ${uuids}::uuid[], ${person.withEvents}, ${version},
+      VALUES (${projectId}, ${uuid}, ${uuids}::uuid[], ${withEvents}, ${version},
         (SELECT coalesce(max(id), 0) FROM persons_outbox))
-      RETURNING ${selectDeletion(sql)}`
-    return deletion
+      RETURNING id`
+    return deletion.id
   })
 }
 
@@ -86,10 +84,11 @@ async function deleteDistinctIds (
 async function postTombstone (
   transaction: TransactionSql, { projectId, uuid, version }: { projectId: number, uuid: string, version: number }
 ): Promise<void> {
-  const copies = noCopies()
-  copies.persons.push({
+  const copy = {
     project_id: projectId, person_id: uuid, properties: {}, is_identified: false, created_at: toCopyTime(0), version,
     is_deleted: 1
-  })
-  await postCopies(transaction, copies)
+  }
+  for (const { rows, rowCount } of encodeCopies([copy])) {
+    await transaction`INSERT INTO persons_outbox (target, rows, row_count) VALUES ('persons', ${rows}, ${rowCount})`
+  }
 }

@@ -2,8 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { Logger } from '../../platform/logger.ts'
-import { findPersonByUuid } from '../../platform/persons/person-ids.ts'
+import { findPersonByUuid } from './find-person.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { orNotFound } from '../http/answer-errors.ts'
@@ -13,9 +12,6 @@ import type { PageContent } from '../http/pagination.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { deletePerson } from './delete-person.ts'
-
-/** Maximum wait for the deletion in ClickHouse, in milliseconds. */
-const WAIT_MS = 20_000
 
 const deletionsQuery = pageQuery({ person: { type: 'string', format: 'uuid', description: 'Only deletions of the person with this id.' } })
 
@@ -31,14 +27,14 @@ const deletionSchema = object({
 interface PersonDeps {
   sql: Sql
   clickhouse: ClickHouse
-  cluster?: string
-  logger: Logger
   publicUrl: string
+  /** Longest wait of a deletion for the pipeline, in milliseconds. Default 20 s. */
+  deletionWaitMs?: number
 }
 
 /** Lists, shows and deletes persons of a project. */
 export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Promise<void> {
-  const { sql, publicUrl } = deps
+  const { sql, publicUrl, deletionWaitMs: waitMs = 20_000 } = deps
   const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
   app.addSchema(personSchema)
 
@@ -71,11 +67,11 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
       delete_events: { type: 'boolean', default: false, description: 'Also delete the events received so far for all distinct ids of the person.' }
     }),
     answers: {
-      202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable.' },
+      202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because the pipeline or ClickHouse is slow or unavailable.' },
       204: { type: 'null', description: "Deleted, and verified by a count of the person's rows and, with delete_events, its events." }
     }
   }, async ({ params: { id: uuid }, query: { delete_events: withEvents } }, { projectId }, reply) => {
-    const deleted = await deletePerson({ projectId, uuid, withEvents }, { ...deps, waitMs: WAIT_MS })
+    const deleted = await deletePerson({ projectId, uuid, withEvents }, { ...deps, waitMs })
       .catch((error: unknown) => { throw translate(error) })
     return await reply.code(orNotFound(deleted).isDone ? 204 : 202).send()
   })

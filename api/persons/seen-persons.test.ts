@@ -1,7 +1,7 @@
 /** Persons by their last event, and groups. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { personUuid } from '../../platform/persons/person-ids.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi } from '../testing/create-test-api.ts'
 

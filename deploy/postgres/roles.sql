@@ -69,7 +69,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   projects, project_api_keys, users, personal_api_keys, retention,
   feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments, experiment_versions,
   event_definitions, property_definitions, event_properties,
-  persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects,
+  persons, person_distinct_ids, group_types, groups, person_deletions, persons_outbox, persons_projects,
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports
   TO millrace_api;

@@ -1,5 +1,6 @@
 import { MillraceError } from '../../engines/errors.ts'
-import { postWarnings, toCopyTime } from '../../platform/persons/persons-outbox.ts'
+import { postWarnings } from './persons-outbox.ts'
+import { toCopyTime } from '../../schema/wire/persons-copies.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { INGESTION_WARNINGS, MAX_SAMPLES } from '../../schema/wire/ingestion-warnings.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'

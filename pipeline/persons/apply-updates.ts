@@ -1,5 +1,5 @@
 import { errorCode, isBug } from '../../engines/errors.ts'
-import { lockPersons } from '../../platform/persons/person-ids.ts'
+import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { lockPersons } from '../../platform/persons/person-ids.ts'
+import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { applyUpdates } from './apply-updates.ts'

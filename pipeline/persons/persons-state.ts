@@ -1,4 +1,4 @@
-import { personUuid } from '../../platform/persons/person-ids.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
 import type { MergeUpdate, PersonUpdate } from '../../schema/wire/persons-update.ts'
 
 /** Properties of a person or a group by name; values as JSON has them. */

@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Logger } from '../../platform/logger.ts'
-import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
+import { drainPersonsOutbox } from './persons-outbox.ts'
 import { type IntervalLoop, pause, runAtIntervals } from '../../platform/intervals.ts'
 import type { PersonsMetrics } from './persons-metrics.ts'
 

@@ -1,22 +1,17 @@
 import { hash } from 'node:crypto'
-import { jetstreamManager } from '@nats-io/jetstream'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createLetterRoom, type HasLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { EVENTS_STREAM, PERSONS_PARTITIONS, personsSubject } from '../../schema/wire/streams.ts'
+import { PERSONS_PARTITIONS, personsSubject } from '../../schema/wire/streams.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { PartitionSupervisor, type PartitionSupervisorOptions } from '../stream/partition-supervisor.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
 import { CopyRunner } from './run-copies.ts'
 import { runPersonsPartition } from './persons-partition.ts'
-import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import { readStreamInfo } from '../../platform/nats/stream-info.ts'
-import {
-  finishPersonDeletion, type PersonDeletion, selectDeletion
-} from '../../platform/persons/finish-person-deletion.ts'
+import { startDeletions } from './deletion/run-deletions.ts'
 import { DeadLettersFullError, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { PersonsBatch } from './persons-message.ts'
 import type { RefusedUpdate } from './persons-outcome.ts'
@@ -39,7 +34,7 @@ export interface PersonsDeps {
   maxBatchBytes?: number
   /** Maximum group types of a project; events with further ones are stored without the group. Default: no limit. */
   maxGroupTypes?: number
-  /** Interval of polling unfinished deletions of persons, in milliseconds. Default 10 s. */
+  /** Interval of looking for deletions of persons, in milliseconds. Default 500 ms. */
   deletionsPollIntervalMs?: number
 }
 
@@ -68,8 +63,8 @@ export interface PersonApplier {
  * 9. acknowledge                                          persons-partition.ts
  * 10. insert the copies into ClickHouse                   run-copies.ts
  *
- * Updates that can never be applied are dead-lettered (apply-updates.ts, dead-letter-updates.ts). Interrupted
- * deletions of persons are finished (run-deletions.ts).
+ * Updates that can never be applied are dead-lettered (apply-updates.ts, dead-letter-updates.ts). Persons that the
+ * API deleted are deleted from ClickHouse (deletion/).
  *
  * Two processes that both believe to own a partition do no harm: see `lockProgress`.
  */
@@ -104,55 +99,6 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
       await Promise.all([copies.stop(), deletions.stop()])
     }
   }
-}
-
-/** Interval of polling unfinished deletions, in milliseconds. They are rare, and the law gives days for them. */
-const POLL_INTERVAL_MS = 10_000
-
-/** Maximum wait for one deletion in one poll, in milliseconds; ClickHouse goes on, and the next poll asks again. */
-const WAIT_MS = 2000
-
-export type DeletionDeps = Pick<PersonsDeps, 'connection' | 'sql' | 'clickhouse' | 'cluster' | 'logger'>
-
-/**
- * Finishes interrupted deletions of persons, and deletes once more when the events that were in flight at the time of
- * the request have been stored.
- */
-export function startDeletions (deps: DeletionDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
-  return runAtIntervals({
-    everyMs: pollIntervalMs,
-    run: async (signal) => await finishOpenDeletions(deps, signal),
-    logger: deps.logger,
-    failure: 'could not finish deletions of persons; retrying',
-    stopWithinMs: 2 * WAIT_MS
-  })
-}
-
-async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {
-  const { sql, connection, logger } = deps
-  const open = await sql<PersonDeletion[]>`
-    SELECT ${selectDeletion(sql)} FROM person_deletions WHERE swept_at IS NULL ORDER BY id LIMIT 100`
-  if (open.length === 0) return
-  const arrivedUntil = await findArrivedUntil(connection)
-  for (const deletion of open) {
-    if (signal.aborted) return
-    const isLast = !deletion.withEvents || deletion.requestedAt.getTime() < arrivedUntil
-    // Deleted already; the last pass waits for the events in flight.
-    if (deletion.doneAt !== null && !isLast) continue
-    const { isDone, events } = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })
-    logger.info({ deletion: deletion.id, isDone, isLast, events }, isDone ? 'deleted a person' : 'deleting a person')
-    if (isDone && isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
-  }
-}
-
-/**
- * Events that reached the stream before this time, in epoch milliseconds, are stored or dead-lettered: messages leave
- * the stream when they are acknowledged.
- */
-async function findArrivedUntil (connection: NatsConnection): Promise<number> {
-  const askedAt = Date.now()
-  const { state } = await readStreamInfo(await jetstreamManager(connection), EVENTS_STREAM)
-  return state.messages === 0 ? askedAt : Date.parse(state.first_ts)
 }
 
 /**

@@ -1,7 +1,6 @@
-import { personUuid } from '../../platform/persons/person-ids.ts'
-import {
-  type CopyRow, noCopies, type PersonsCopies, postCopies, toCopyTime
-} from '../../platform/persons/persons-outbox.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
+import { type CopyRow, noCopies, type PersonsCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
+import { postCopies } from './persons-outbox.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { planEachTime } from './load-persons.ts'
 import { absorbedPersons, finalPerson, type PersonsState, type PersonState } from './persons-state.ts'

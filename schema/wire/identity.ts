@@ -2,6 +2,7 @@ import { GROUP_TYPE_SEPARATOR } from './event-row.ts'
 import { isExactNumber, numberText } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../engines/body/storable-text.ts'
+import { createUuidV5, textOfUuid } from '../../engines/uuid.ts'
 
 /**
  * Who and what an event or a request is about, as it is stored. Anyone who takes an id or a name from outside
@@ -40,6 +41,14 @@ export function toGroupType (value: unknown): string {
 /** The name of an event as stored. */
 export function toEventName (name: string): string {
   return toStorableText(cutText(name, MAX_NAME_LENGTH))
+}
+
+/** Namespace of PostHog's person ids; ClickHouse computes `events.person_id` with the same. */
+const PERSONS_NAMESPACE = Buffer.from('932979b465c3442484670b66ec27bc22', 'hex')
+
+/** The id of the person of a distinct id until a merge changes it: the UUIDv5 of `<project>:<distinct id>`. */
+export function personUuid (projectId: number, distinctId: string): string {
+  return textOfUuid(createUuidV5(PERSONS_NAMESPACE, `${projectId}:${distinctId}`))
 }
 
 function identityText (value: unknown): string {

@@ -5,8 +5,9 @@ import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
 import {
   silentLogger as logger, startTestPartition, type TestPartition, type TestStores, waitUntilStored
 } from '../../pipeline/testing/start-test-partition.ts'
+import { startDeletions } from '../../pipeline/persons/deletion/run-deletions.ts'
 import { deletePerson } from '../../api/persons/delete-person.ts'
-import { personUuid } from '../../platform/persons/person-ids.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
 import { findReceipt, type Receipt } from '../../api/events/receipts/find-receipt.ts'
 import { setRetention } from '../../platform/retention-rules.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
@@ -36,7 +37,9 @@ t.test('every event gets the right receipt, whatever became of it', async (t) =>
   for (let time = 0; time < 3; time++) await send(ingest, toEvents(repeated))
   await sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${personUuid(1, 'forgotten')})`
   await waitUntilStored(stores)
-  await deletePerson({ projectId: 1, uuid: personUuid(1, 'forgotten'), withEvents: true }, { sql, clickhouse: client, waitMs: 60_000, logger })
+  const deletions = startDeletions({ sql, clickhouse: client, connection: ingest.connection, logger })
+  t.match(await deletePerson({ projectId: 1, uuid: personUuid(1, 'forgotten'), withEvents: true }, { sql, clickhouse: client, waitMs: 60_000 }), { isDone: true })
+  await deletions.stop()
   for (const each of partition) await each.stop()
   const waiting = makeUuids(40)
   await send(ingest, toEvents(waiting))

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { CopyRow } from '../../platform/persons/persons-outbox.ts'
+import type { CopyRow } from '../../schema/wire/persons-copies.ts'
 import { cellsOf, uuidFromNative } from '../../schema/wire/native-block.ts'
 import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { decodeFrame } from '../../schema/wire/frame-codec.ts'

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { personUuid } from '../../../platform/persons/person-ids.ts'
+import { personUuid } from '../../../schema/wire/identity.ts'
 import type { PersonsStores } from './start-persons-stores.ts'
 
 interface PersonRow { project: number, person: string, properties: string, identified: boolean }

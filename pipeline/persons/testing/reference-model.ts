@@ -1,4 +1,4 @@
-import { personUuid } from '../../../platform/persons/person-ids.ts'
+import { personUuid } from '../../../schema/wire/identity.ts'
 import type { MergeUpdate, PersonUpdate } from '../../../schema/wire/persons-update.ts'
 import type { StoredPerson } from './start-persons-stores.ts'
 

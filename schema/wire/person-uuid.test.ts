@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { personUuid } from './person-ids.ts'
+import { personUuid } from './identity.ts'
 
 t.test('gives the ids of the specification', async (t) => {
   t.equal(personUuid(1, 'user_1'), '131ecd7b-7aa1-5121-8fd3-5353d39dd23e')

@@ -1,73 +1,34 @@
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
-import { type ClickHouse, PAST_USER_VIEWS } from '../clickhouse/connect-clickhouse.ts'
-import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
-import { pause } from '../intervals.ts'
+import { zstdDecompressSync } from 'node:zlib'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import { type ClickHouse, PAST_USER_VIEWS } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { pause } from '../../platform/intervals.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
-
-/** ClickHouse tables with copies of persons and groups. */
-export const COPY_TABLES = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const
-
-export type CopyTable = typeof COPY_TABLES[number]
-
-/** One row of such a table, by column; `properties` is an object. */
-export type CopyRow = Record<string, unknown> & { project_id: number, version: number, is_deleted: 0 | 1 }
-
-/** Copies to write to the outbox, by table. */
-export type PersonsCopies = Record<CopyTable, CopyRow[]>
-
-/** Maximum uncompressed characters in one row of the outbox; limits the memory of the process that drains it. */
-const MAX_CHUNK_LENGTH = 4_194_304
+import { COPY_TABLES, encodeCopies, type PersonsCopies } from '../../schema/wire/persons-copies.ts'
 
 /** Rows of the outbox per transaction; each has at most some 4 MB of text. */
 const MAX_ROWS_PER_DRAIN = 4
 
-/** Empty lists for all tables. */
-export function noCopies (): PersonsCopies {
-  return { persons: [], person_distinct_ids: [], person_overrides: [], groups: [] }
-}
-
-/** Epoch milliseconds in the form that ClickHouse parses as DateTime64(3, 'UTC'). */
-export function toCopyTime (epochMs: number): string {
-  return new Date(epochMs).toISOString().slice(0, 23).replace('T', ' ')
-}
-
 /** Writes copies to the outbox, in the transaction of the changes: they reach ClickHouse if and only if it commits. */
 export async function postCopies (transaction: TransactionSql, copies: PersonsCopies): Promise<void> {
-  for (const target of COPY_TABLES) {
-    for (const { text, rowCount } of toChunks(copies[target])) {
-      const rows = zstdCompressSync(text, { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
-      await transaction`INSERT INTO persons_outbox (target, rows, row_count) VALUES (${target}, ${rows}, ${rowCount})`
-    }
-  }
+  for (const target of COPY_TABLES) await post(transaction, target, copies[target])
 }
 
 /** Writes running totals of warnings to the outbox; the highest one of a minute counts, whatever their order. */
 export async function postWarnings (
   transaction: TransactionSql, rows: readonly Record<string, unknown>[]
 ): Promise<void> {
-  for (const { text, rowCount } of toChunks(rows)) {
-    await transaction`
-      INSERT INTO persons_outbox (target, rows, row_count) VALUES (${WARNINGS_TABLE}, ${zstdCompressSync(text)}, ${rowCount})`
-  }
+  await post(transaction, WARNINGS_TABLE, rows)
 }
 
-function * toChunks (rows: readonly Record<string, unknown>[]): Generator<{ text: string, rowCount: number }> {
-  let lines: string[] = []
-  let length = 0
-  for (const row of rows) {
-    const line = JSON.stringify(row)
-    lines.push(line)
-    length += line.length + 1
-    if (length >= MAX_CHUNK_LENGTH) {
-      yield { text: lines.join('\n') + '\n', rowCount: lines.length }
-      lines = []
-      length = 0
-    }
+async function post (
+  transaction: TransactionSql, target: string, copies: readonly Record<string, unknown>[]
+): Promise<void> {
+  for (const { rows, rowCount } of encodeCopies(copies)) {
+    await transaction`INSERT INTO persons_outbox (target, rows, row_count) VALUES (${target}, ${rows}, ${rowCount})`
   }
-  if (lines.length > 0) yield { text: lines.join('\n') + '\n', rowCount: lines.length }
 }
 
 /**

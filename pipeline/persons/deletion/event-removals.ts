@@ -1,9 +1,9 @@
 /** Removes events so that the books know of each of them. */
-import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
-import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
-import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
-import { waitForReplicas } from '../clickhouse/wait-for-replicas.ts'
-import type { Sql } from '../postgres/connect-postgres.ts'
+import { LEDGER_TABLE } from '../../../schema/wire/ledger.ts'
+import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows, systemTable } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
+import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 
 /**
  * Removes:

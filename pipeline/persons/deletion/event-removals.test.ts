@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
-import { queryRows } from '../clickhouse/connect-clickhouse.ts'
+import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import {
   announceRemoval, beginRemoval, completeRemoval, isRemovalOpen, listRetentionRemovals, type RemovalDeps,
   type RemovedEvents, startRemoval

@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows } from '../clickhouse/connect-clickhouse.ts'
-import type { Sql } from '../postgres/connect-postgres.ts'
-import { WHOLE_TABLES } from '../../schema/migrate/clickhouse-topology.ts'
-import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
-import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
+import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { WHOLE_TABLES } from '../../../schema/migrate/clickhouse-topology.ts'
+import { TRACES_TABLE } from '../../../schema/wire/event-traces.ts'
+import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import {
   announceRemoval, beginRemoval, completeRemoval, conditionsOf, type EventRemoval, isRemovalOpen, type RemovalDeps,
   sourceOf, startMutation, startRemoval
 } from './event-removals.ts'
-import { drainPersonsOutbox } from './persons-outbox.ts'
+import { drainPersonsOutbox } from '../persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
 export interface PersonDeletion {

@@ -1,18 +1,9 @@
 import { MillraceError } from '../../engines/errors.ts'
-import { createUuidV5, textOfUuid } from '../../engines/uuid.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
-import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
-import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
-
-/** Namespace of PostHog's person ids; ClickHouse computes `events.person_id` with the same. */
-const NAMESPACE = Buffer.from('932979b465c3442484670b66ec27bc22', 'hex')
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-
-/** The id of the person of a distinct id until a merge changes it: the UUIDv5 of `<project>:<distinct id>`. */
-export function personUuid (projectId: number, distinctId: string): string {
-  return textOfUuid(createUuidV5(NAMESPACE, `${projectId}:${distinctId}`))
-}
 
 /**
  * Finds a person by the id that events or answers show, also by one from before a merge.
@@ -58,27 +49,4 @@ async function confirmPerson (sql: Sql, projectId: number, uuid: string): Promis
   const [person] = await sql<{ uuid: string }[]>`
     SELECT uuid FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
   return person?.uuid ?? null
-}
-
-/**
- * Locks the persons and groups of projects until the transaction ends.
- *
- * Every change of persons and groups takes this lock first, so what a transaction has read of them stays true until it
- * commits: a merge and every other change of either side run one after the other. Projects are locked in the order of
- * their ids, which prevents deadlocks.
- *
- * @returns by project, the version of all changes under this lock. It grows with each lock, even if the clock goes
- *   back, and it is the time in microseconds, so it also grows after a restored backup. Projects that do not exist are
- *   absent.
- */
-export async function lockPersons (
-  transaction: TransactionSql, projectIds: readonly number[]
-): Promise<Map<number, number>> {
-  const rows = await transaction<{ projectId: number, version: number }[]>`
-    INSERT INTO persons_projects AS locked (project_id, version)
-    SELECT id, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-    FROM projects WHERE id = ANY (${[...projectIds]}::int[]) ORDER BY id
-    ON CONFLICT (project_id) DO UPDATE SET version = greatest(excluded.version, locked.version + 1)
-    RETURNING project_id AS "projectId", version`
-  return new Map(rows.map(({ projectId, version }) => [projectId, version]))
 }
