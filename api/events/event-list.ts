@@ -1,7 +1,6 @@
 /** Stored events of a project, newest first, in spans of days, each several times as large as the one before. */
 import type { FastifyInstance } from 'fastify'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { readCompleteThrough } from '../../platform/read-watermark.ts'
+import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { array, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { linkWith } from '../http/pagination.ts'

@@ -1,8 +1,7 @@
 /** Persons by their last event, including those known from events only. */
 import type { FastifyInstance } from 'fastify'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import { requireScope } from '../../schema/scopes.ts'
 import {
   BUDGET_MS, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { readCompleteThrough } from '../../platform/read-watermark.ts'
+import { readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { prepareLoad } from '../load/load-generator.ts'
 import { type BenchContext, type Figure, percentile, type Question } from '../question.ts'
 import { auditEvents, countEvents, readTiers, type Tier, type TierReadings, waitUntilVisible } from '../read-stack.ts'

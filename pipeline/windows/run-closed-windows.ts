@@ -8,11 +8,10 @@
  * once. A process that dies leaves a lease that ends; another one runs the window again. A task that fails is tried
  * again, later and later, and delays no other one.
  */
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import { createSemaphore, type Semaphore } from '../../platform/semaphore.ts'
 import { createLeases } from './window-lease.ts'
 import { type ListWindowTasks, windowAt, type WindowTask } from './window-task.ts'

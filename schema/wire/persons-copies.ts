@@ -29,7 +29,9 @@ export function toCopyTime (epochMs: number): string {
 }
 
 /** Rows of a table as rows of the outbox. */
-export function * encodeCopies (copies: readonly Record<string, unknown>[]): Generator<{ rows: Buffer, rowCount: number }> {
+export function * encodeCopies (
+  copies: readonly Record<string, unknown>[]
+): Generator<{ rows: Buffer, rowCount: number }> {
   let lines: string[] = []
   let length = 0
   const take = (): { rows: Buffer, rowCount: number } => {

@@ -34,14 +34,6 @@ export interface FinishDeletionDeps {
   waitMs: number
 }
 
-/** How far a deletion has come. */
-export interface DeletionProgress {
-  /** ClickHouse has no row of the person any more. */
-  isDone: boolean
-  /** Events found and being deleted. */
-  events: number
-}
-
 /** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
 const CHUNK_UUIDS = 1000
 
@@ -58,16 +50,15 @@ export function selectDeletion (sql: Sql) {
  * Deletes the rows of a deleted person from ClickHouse: its copies and, if requested, the events of all its distinct
  * ids received before the request.
  *
- * Reports done only after counting that no row is left. Safe to repeat, and to run in several processes at once.
+ * Safe to repeat, and to run in several processes at once.
  *
+ * @returns whether it is done: a count found no row.
  * @throws when Postgres or ClickHouse is unavailable; the deletion stays recorded.
  */
-export async function finishPersonDeletion (
-  deletion: PersonDeletion, deps: FinishDeletionDeps
-): Promise<DeletionProgress> {
+export async function finishPersonDeletion (deletion: PersonDeletion, deps: FinishDeletionDeps): Promise<boolean> {
   const deadline = performance.now() + deps.waitMs
   const isLate = (): boolean => performance.now() > deadline
-  if (!await copiesHaveLeft(deletion, deps, isLate)) return { isDone: false, events: 0 }
+  if (!await copiesHaveLeft(deletion, deps, isLate)) return false
 
   for (const work of listWork()) {
     let left = await countRows(deletion, deps, work)
@@ -77,14 +68,11 @@ export async function finishPersonDeletion (
       await delay(POLL_INTERVAL_MS)
       left = await countRows(deletion, deps, work)
     }
-    if (left > 0) return { isDone: false, events: 0 }
+    if (left > 0) return false
   }
-  const { isDone, events } = deletion.withEvents
-    ? await removeEvents(deletion, deps, isLate)
-    : { isDone: true, events: 0 }
-  if (!isDone) return { isDone, events }
+  if (deletion.withEvents && !await removeEvents(deletion, deps, isLate)) return false
   await deps.sql`UPDATE person_deletions SET done_at = coalesce(done_at, now()) WHERE id = ${deletion.id}`
-  return { isDone: true, events }
+  return true
 }
 
 /**
@@ -107,29 +95,26 @@ async function copiesHaveLeft (
 /** Removes the events, through the books: in more than one removal when some are being inserted at the moment. */
 async function removeEvents (
   deletion: PersonDeletion, deps: FinishDeletionDeps, isLate: () => boolean
-): Promise<DeletionProgress> {
+): Promise<boolean> {
   const subject = `person:${deletion.id}`
   const { projectId: project, personUuids: uuids, requestedAt } = deletion
-  let events = 0
   for (;;) {
     const left = await countRows(deletion, deps, eventsOf)
-    if (left === 0 && !await isRemovalOpen(deps.sql, subject)) return { isDone: true, events }
+    if (left === 0 && !await isRemovalOpen(deps.sql, subject)) return true
     const params = { project, uuids, requested: requestedAt.getTime() }
     const removal = await beginRemoval(deps, subject, { kind: 'person', params })
     if (removal !== null) {
-      const announced = await announceRemoval(deps, removal)
-      events += announced
-      if (announced > 0) {
+      if (await announceRemoval(deps, removal) > 0) {
         await rememberEvents(deletion, deps, eventsOf)
         await uncountEvents(deps, removal)
         await startRemoval(deps, removal, { marks: false })
       }
       while (!await completeRemoval(deps, removal)) {
-        if (isLate()) return { isDone: false, events }
+        if (isLate()) return false
         await delay(POLL_INTERVAL_MS)
       }
     }
-    if (isLate()) return { isDone: await countRows(deletion, deps, eventsOf) === 0, events }
+    if (isLate()) return await countRows(deletion, deps, eventsOf) === 0
     if (removal === null) await delay(POLL_INTERVAL_MS)
   }
 }

@@ -44,9 +44,9 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
     const isLast = !deletion.withEvents || deletion.requestedAt.getTime() < arrivedUntil
     // Deleted already; the last pass waits for the events in flight.
     if (deletion.doneAt !== null && !isLast) continue
-    const { isDone, events } = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })
-    if (isDone) logger.info({ deletion: deletion.id, isLast, events }, 'deleted a person')
-    if (isDone && isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
+    if (!await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })) continue
+    logger.info({ deletion: deletion.id, isLast }, 'deleted a person')
+    if (isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
   }
 }
 
