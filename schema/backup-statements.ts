@@ -35,11 +35,11 @@ export interface ObjectRow {
 export const LIST_OBJECTS = `SELECT database, name, engine, database = currentDatabase() AS isOwn,
     data_paths[1] AS dataPath, toFloat64(total_rows) AS rows, has_own_data AS hasData
   FROM system.tables WHERE database IN {databases: Array(String)} ORDER BY engine LIKE '%View', database, name`
-export const LIST_DETACHED = `SELECT database, table AS name FROM system.detached_tables
-  WHERE database IN (SELECT name FROM system.databases WHERE engine = 'Atomic' AND name ${NOT_OF_THE_SERVER}) ORDER BY database, name`
-/** Parts that somebody detached; ClickHouse gives a reason to those that it detaches itself. */
-export const LIST_DETACHED_PARTS = `SELECT database, table AS name, toFloat64(count()) AS parts FROM system.detached_parts
-  WHERE reason = '' AND database ${NOT_OF_THE_SERVER} GROUP BY ALL ORDER BY ALL`
+/** Tables that somebody detached, and parts; ClickHouse gives a reason to parts that it detaches itself. */
+export const LIST_DETACHED = `SELECT database, table AS name, 'detached' AS what FROM system.detached_tables
+  WHERE database IN (SELECT name FROM system.databases WHERE engine = 'Atomic' AND name ${NOT_OF_THE_SERVER})
+  UNION ALL SELECT database, table, concat(toString(count()), ' detached parts') FROM system.detached_parts
+  WHERE reason = '' AND database ${NOT_OF_THE_SERVER} GROUP BY ALL`
 /** Objects in the database of Millrace, and the other databases. */
 export const LIST_NAMES = `SELECT concat('table ', name) AS what FROM system.tables WHERE database = currentDatabase() AND NOT startsWith(name, '.')
   UNION ALL SELECT concat('database ', name) FROM system.databases

@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 78_914,
+  lines: 78_833,
   serverLines: 5_500,
   platformLines: 4_664,
   trackedFiles: 1_531,

@@ -9,7 +9,7 @@ import { errorCode } from '../../engines/errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { CLICKHOUSE_FOLDER } from '../../schema/migrate/migrate-clickhouse.ts'
 import { listTables, readMigrations } from '../../schema/migrate/read-migrations.ts'
-import { type DatabaseRow, LIST_DATABASES, LIST_DETACHED, LIST_DETACHED_PARTS, LIST_OBJECTS, type ObjectRow } from '../../schema/backup-statements.ts'
+import { type DatabaseRow, LIST_DATABASES, LIST_DETACHED, LIST_OBJECTS, type ObjectRow } from '../../schema/backup-statements.ts'
 
 /** Statement that makes a function, a collection, a database, or something in a database. */
 export interface Definition {
@@ -85,10 +85,8 @@ export async function readDefinitions (clickhouse: ClickHouse, dataDir: string):
     // A restore makes the list of migrations itself.
     if (isOfParts(object) && !(object.isOwn && name === 'schema_migrations')) tables.push({ ...object, key: object.isOwn && /^\w+$/.test(name) ? name : uuid })
   }
-  const detached = await queryRows<Pick<ObjectRow, 'database' | 'name'>>(clickhouse, LIST_DETACHED)
-  leftOut.push(...detached.map((each) => ({ what: `${quoteTable(each)}: detached`, isLost: true })))
-  const parts = await queryRows<Pick<ObjectRow, 'database' | 'name'> & { parts: number }>(clickhouse, LIST_DETACHED_PARTS)
-  leftOut.push(...parts.map((each) => ({ what: `${quoteTable(each)}: ${each.parts} detached parts`, isLost: true })))
+  const detached = await queryRows<Pick<ObjectRow, 'database' | 'name'> & { what: string }>(clickhouse, LIST_DETACHED)
+  leftOut.push(...detached.map(({ what, ...table }) => ({ what: `${quoteTable(table)}: ${what}`, isLost: true })))
   return found
 }
 
@@ -144,12 +142,8 @@ async function makeTableFolder (dataDir: string, uuid: string): Promise<void> {
 }
 
 /** A name as ClickHouse writes it into a path. */
-function escapeName (name: string): string {
-  return [...Buffer.from(name)].map((byte) => {
-    const character = String.fromCharCode(byte)
-    return /\w/.test(character) ? character : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
-  }).join('')
-}
+const escapeName = (name: string): string => Buffer.from(name).toString('latin1')
+  .replace(/\W/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`)
 
 /** Undefined when there is no such file. */
 async function readText (file: string): Promise<string | undefined> {

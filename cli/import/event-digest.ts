@@ -56,74 +56,35 @@ function writeHashes (view: DataView, at: number, event: ImportedEvent): void {
 /** What an event of the files is to the stored ones; `seen`: it came before. */
 export type Comparison = 'equal' | 'missing' | 'changed' | 'properties' | 'seen'
 
-/** Bytes of a slot: what makes the event one, its two hashes, and whether it came from the store, or was seen since. */
-const SLOT_BYTES = 25
-const [AT_HASHES, AT_STATE] = [8, 24]
-const [EMPTY, STORED, SEEN] = [0, 1, 2]
+const WORD = 2n ** 64n - 1n
+const SEEN = -1n
 
-/** Stored events, to compare those of the files with: an object for each would take five times the memory. */
+/** Stored events, to compare those of the files with. */
 export class EventTable {
-  #slots: DataView
-  #used = 0
-  readonly #event = new DataView(new ArrayBuffer(SLOT_BYTES))
-
-  /** @param stored  Events that will be added; there is room for as many as come. */
-  constructor (stored: number) {
-    this.#slots = new DataView(new ArrayBuffer((2 * stored + 1) * SLOT_BYTES))
-  }
+  /** Both hashes, in one number, of each stored event; `SEEN` since it came in the files. */
+  readonly #hashes = new Map<bigint, bigint>()
+  readonly #event = new DataView(new ArrayBuffer(16))
 
   addStored (day: string, { identity, properties, ...key }: EventKey & EventHashes): void {
-    const at = this.#find(day, key)
-    this.#slots.setBigUint64(at + AT_HASHES, identity, true)
-    this.#slots.setBigUint64(at + AT_HASHES + 8, properties, true)
-    this.#slots.setUint8(at + AT_STATE, STORED)
+    this.#hashes.set(this.#keyOf(day, key), (identity << 64n) + properties)
   }
 
   compare (day: string, event: ImportedEvent): Comparison {
-    const at = this.#find(day, event)
-    const state = this.#slots.getUint8(at + AT_STATE)
-    this.#slots.setUint8(at + AT_STATE, SEEN)
-    if (state !== STORED) return state === EMPTY ? 'missing' : 'seen'
-    writeHashes(this.#event, AT_HASHES, event)
-    const isSame = (offset: number): boolean =>
-      this.#slots.getBigUint64(at + offset) === this.#event.getBigUint64(offset)
-    if (!isSame(AT_HASHES)) return 'changed'
-    return isSame(AT_HASHES + 8) ? 'equal' : 'properties'
+    const key = this.#keyOf(day, event)
+    const stored = this.#hashes.get(key)
+    this.#hashes.set(key, SEEN)
+    if (stored === undefined) return 'missing'
+    if (stored === SEEN) return 'seen'
+    writeHashes(this.#event, 0, event)
+    if (stored >> 64n !== this.#event.getBigUint64(0, true)) return 'changed'
+    return (stored & WORD) === this.#event.getBigUint64(8, true) ? 'equal' : 'properties'
   }
 
-  /** The slot of an event, or an empty one that has its key now. */
-  #find (day: string, { uuid, event, distinct_id: id }: EventKey): number {
-    if (1.5 * this.#used * SLOT_BYTES >= this.#slots.byteLength) this.#grow()
+  #keyOf (day: string, { uuid, event, distinct_id: id }: EventKey): bigint {
     writeHash(this.#event, 0, `${day}\n${uuid}\n${event}\n${id}`)
-    const key = this.#event.getBigUint64(0)
-    const at = this.#search(key)
-    if (this.#slots.getUint8(at + AT_STATE) !== EMPTY) return at
-    this.#used++
-    this.#slots.setBigUint64(at, key)
-    return at
-  }
-
-  #search (key: bigint): number {
-    const end = this.#slots.byteLength
-    let at = Number(key % BigInt(end / SLOT_BYTES)) * SLOT_BYTES
-    while (this.#slots.getUint8(at + AT_STATE) !== EMPTY && this.#slots.getBigUint64(at) !== key) {
-      at = (at + SLOT_BYTES) % end
-    }
-    return at
-  }
-
-  #grow (): void {
-    const before = this.#slots
-    this.#slots = new DataView(new ArrayBuffer(2 * before.byteLength + SLOT_BYTES))
-    for (let at = 0; at < before.byteLength; at += SLOT_BYTES) {
-      if (before.getUint8(at + AT_STATE) === EMPTY) continue
-      const slot = new Uint8Array(before.buffer, at, SLOT_BYTES)
-      new Uint8Array(this.#slots.buffer).set(slot, this.#search(before.getBigUint64(at)))
-    }
+    return this.#event.getBigUint64(0)
   }
 }
-
-const WORD = 2n ** 64n - 1n
 
 /** Bytes of an event on disk: what makes it one, its group, and its two hashes. */
 const RECORD_BYTES = 28

@@ -395,7 +395,7 @@ t.test('an import of more events than a page beside others of the same day and n
 })
 
 t.test('each event of the files is compared with the stored one, however many there are', (t) => {
-  const table = new EventTable(100)
+  const table = new EventTable()
   const hasher = new SipHasher([0, 0, 0, 0])
   const sipHash = (text: string): bigint => {
     hasher.reset()

@@ -38,8 +38,8 @@ export interface Proof {
   isComplete: boolean
 }
 
-/** Events that are compared one by one at a time: each takes 50 to 100 bytes. */
-const MAX_COMPARED = 1_000_000
+/** Events that are compared one by one at a time: each takes about 200 bytes. */
+const MAX_COMPARED = 500_000
 
 /** Differences that are listed one by one. */
 const MAX_DIFFERENCES = 1000
@@ -85,7 +85,7 @@ async function compareEvents (
   differences: Difference[], onMissing?: OnEvent
 ): Promise<void> {
   const groups = [...suspects.values()]
-  const table = new EventTable(groups.reduce((sum, { stored }) => sum + stored, 0))
+  const table = new EventTable()
   for (const [day, ofDay] of Map.groupBy(groups, ({ day }) => day)) {
     for await (const stored of store.events(day, new Set(ofDay.map(({ event }) => event)))) table.addStored(day, stored)
   }

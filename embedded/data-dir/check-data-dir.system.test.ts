@@ -15,8 +15,8 @@ const MAIN = path.join(import.meta.dirname, '..', 'supervisor', 'main.ts')
 /** Conditions that only root can make, by the mount on the data directory. */
 const MOUNTS: readonly [what: string, mount: string, says: RegExp][] = [
   ['read-only', 'mount --bind "$DIR" "$DIR" && mount -o remount,ro,bind "$DIR"', /is on a read-only file system: mount it writable, or set/],
-  ['without inodes', 'mount -t tmpfs -o nr_inodes=3 test "$DIR"', /is full \(.* files \(inodes\) are free\): make room, or set/],
-  ['with too few inodes', 'mount -t tmpfs -o nr_inodes=300 test "$DIR"', /is full: .* 296 files .* a start needs .*: make room, or set/],
+  ['without inodes', 'mount -t tmpfs -o nr_inodes=2 test "$DIR"', /is full \(.* files \(inodes\) are free\): make room, or set/],
+  ['with too few inodes', 'mount -t tmpfs -o nr_inodes=300 test "$DIR"', /is full: .* 297 files .* a start needs .*: make room, or set/],
   ['of 1 MB', 'mount -t tmpfs -o size=1m test "$DIR"', /is full: 1\.0 MB .* a start needs 100\.0 MB .*: make room, or set/]
 ]
 
@@ -65,8 +65,8 @@ t.test('a data directory of somebody else names the user that may not write to i
   // As a volume is that everybody may use: the container before ran as another user.
   await chmod(dataDir, 0o1777)
   await (await lockDataDir(dataDir)).release()
-  await chmod(path.join(dataDir, 'lock.guard'), 0o600)
-  t.match(await lock(dataDir), `the user ${uid} may not read and write ${dataDir}/lock.guard, which belongs to the user 0`)
+  await chmod(path.join(dataDir, 'lock.held'), 0o600)
+  t.match(await lock(dataDir), `the user ${uid} may not read and write ${dataDir}/lock.held, which belongs to the user 0`)
 })
 
 t.test('a start that fails because something in the data directory belongs to somebody else says what, and what to do', {

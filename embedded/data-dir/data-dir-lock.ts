@@ -1,4 +1,4 @@
-import { chmod, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
@@ -32,25 +32,22 @@ export interface DataDirLock {
   release (): Promise<void>
 }
 
-/**
- * Locked by the kernel while a stack runs, for stacks of other containers, where process numbers mean others. It says
- * nothing else, so it stays.
- */
+/** Locked by the kernel while a stack runs: process numbers mean others in other containers. It is empty, and stays. */
 const HELD = 'lock.held'
 
 /** A lock file renamed this long after it was written is a copy, not made by this program, ms. */
 const COPY_AFTER_MS = 10_000
 
-/** How long a start waits for others that check the lock at the same moment. */
-const MAX_WAIT_MS = 10_000
+/** How long a start waits for another one, or for a command that looks at the lock, ms. */
+const MAX_WAIT_MS = 1000
 const PAUSE_MS = 10
 
 /**
  * Makes this process the only stack on the data directory, which is created when missing.
  *
- * The lock is a file with the pid and the start time of its holder. A holder that was killed does not remove it; the
- * file then names a process that no longer runs, and is taken over. It also has its own inode, by which a copy of a
- * data directory in use is known: the stopped one has no lock.
+ * The kernel locks one file; another one has the pid and the start time of the holder. A holder that was killed does
+ * not remove it; it then names a process that no longer runs. It also has its own inode, by which a copy of a data
+ * directory in use is known: a stopped one has no such file.
  *
  * @throws {DataDirLockedError} naming the holder.
  * @throws {DataDirCopiedError} for a copy of a data directory in use.
@@ -69,44 +66,33 @@ async function takeLock (dataDir: string): Promise<DataDirLock> {
   // Others may enter, but not list it: started by root, Postgres runs as another user.
   if (await makeFolder(path.resolve(dataDir))) await chmod(dataDir, 0o711)
   const file = path.join(dataDir, 'lock')
-  const mine = path.join(dataDir, `lock.${process.pid}`)
+  const held = await holdFile(dataDir)
   try {
-    await writeFile(mine, '')
-    const { ino: inode } = await stat(mine)
+    await refuseCopy(dataDir, file)
+    await writeFile(file, '')
+    const { ino: inode } = await stat(file)
     const identity = await readProcessIdentity(process.pid)
-    await writeFile(mine, JSON.stringify({ pid: process.pid, identity, inode, writtenAt: Date.now() }))
-    const guard = await enterGuard(path.join(dataDir, 'lock.guard'))
-    try {
-      await refuseCopy(dataDir, file)
-      const holder = await findHolder(file)
-      const held = holder === undefined ? tryLockFile(path.join(dataDir, HELD)) : null
-      if (held === null) throw new DataDirLockedError(dataDir, holder)
-      await rename(mine, file)
-      return {
-        async release () {
-          await rm(file, { force: true })
-          held.release()
-        }
-      }
-    } finally {
-      guard.release()
+    await writeFile(file, JSON.stringify({ pid: process.pid, identity, inode, writtenAt: Date.now() }))
+  } catch (error) {
+    held.release()
+    throw error
+  }
+  return {
+    async release () {
+      await rm(file, { force: true })
+      held.release()
     }
-  } finally {
-    await rm(mine, { force: true })
   }
 }
 
-/**
- * Lets one start at a time check and replace the lock: of two that found it stale, the slower one would replace the
- * lock of the faster one.
- */
-async function enterGuard (file: string): Promise<FileLock> {
-  for (let waitedMs = 0; waitedMs < MAX_WAIT_MS; waitedMs += PAUSE_MS) {
-    const guard = tryLockFile(file)
-    if (guard !== null) return guard
+async function holdFile (dataDir: string): Promise<FileLock> {
+  for (let waitedMs = 0; ; waitedMs += PAUSE_MS) {
+    const held = tryLockFile(path.join(dataDir, HELD))
+    if (held !== null) return held
+    const holder = await readLockHolder(dataDir)
+    if (holder !== undefined || waitedMs >= MAX_WAIT_MS) throw new DataDirLockedError(dataDir, holder)
     await delay(PAUSE_MS)
   }
-  throw new Error(`another process has held ${file} for ${MAX_WAIT_MS / 1000} seconds`)
 }
 
 /**
@@ -123,7 +109,9 @@ async function refuseCopy (dataDir: string, file: string): Promise<void> {
 
 /** The id of the process that holds the data directory; undefined when none does, as after it was killed. */
 export async function readLockHolder (dataDir: string): Promise<number | undefined> {
-  return await findHolder(path.join(dataDir, 'lock'))
+  const { pid, identity } = parseLock(await readLock(path.join(dataDir, 'lock')))
+  if (typeof pid !== 'number' || typeof identity !== 'string') return undefined
+  return await readProcessIdentity(pid) === identity ? pid : undefined
 }
 
 /** Whether a stack of another container holds the data directory, of which `readLockHolder` knows nothing. */
@@ -131,20 +119,9 @@ export async function isHeldElsewhere (dataDir: string): Promise<boolean> {
   const file = path.join(dataDir, HELD)
   // Not made here: a command of root would make it root's.
   if (!await stat(file).then(() => true, () => false)) return false
-  const guard = await enterGuard(path.join(dataDir, 'lock.guard'))
-  try {
-    const held = tryLockFile(file)
-    held?.release()
-    return held === null
-  } finally {
-    guard.release()
-  }
-}
-
-async function findHolder (file: string): Promise<number | undefined> {
-  const { pid, identity } = parseLock(await readLock(file))
-  if (typeof pid !== 'number' || typeof identity !== 'string') return undefined
-  return await readProcessIdentity(pid) === identity ? pid : undefined
+  const held = tryLockFile(file)
+  held?.release()
+  return held === null
 }
 
 async function readLock (file: string): Promise<string> {

@@ -206,25 +206,16 @@ function unescapeBytes (value: Buffer): Buffer {
   if (first === -1) return value
   let length = first
   for (let at = first; at < value.length; at++) {
-    let byte = value.readUInt8(at)
-    if (byte === 0x25 && at + 2 < value.length) {
-      const escaped = hexDigit(value.readUInt8(at + 1)) * 16 + hexDigit(value.readUInt8(at + 2))
-      if (escaped >= 0) {
-        byte = escaped
-        at += 2
-      }
-    }
-    value[length++] = byte
+    const escaped = value[at] === 0x25 ? 16 * (HEX[value[at + 1] ?? 0] ?? 0) + (HEX[value[at + 2] ?? 0] ?? 0) : -1
+    value[length++] = escaped < 0 ? value[at] ?? 0 : escaped
+    if (escaped >= 0) at += 2
   }
   return value.subarray(0, length)
 }
 
-/** NaN for any other byte. */
-function hexDigit (byte: number): number {
-  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
-  const small = byte | 0x20
-  return small >= 0x61 && small <= 0x66 ? small - 0x57 : NaN
-}
+/** Of hexadecimal digits; of other bytes so little that no byte comes of it. */
+const HEX = new Int16Array(256).fill(-256)
+for (const digit of '0123456789abcdefABCDEF') HEX[digit.charCodeAt(0)] = parseInt(digit, 16)
 
 /** One character alone carries six bits, which are no byte. */
 const BASE64 = /^[A-Za-z0-9+/_-]{2,}={0,2}\s*$/

@@ -17,18 +17,14 @@ const TOLERANCE = 1e-6
  * @returns the filters of the flag; the same ones when nothing changed.
  */
 export function cutShares (filters: Fields, notes: string[]): Record<string, unknown> {
+  const cut = { ...filters }
   const { multivariate, holdout } = filters
-  const cutRollouts = (name: string): Fields => Array.isArray(filters[name])
-    ? { [name]: filters[name].map((each: unknown) => cutShare(each, 'rollout_percentage', notes)) }
-    : {}
-  return {
-    ...filters,
-    ...cutRollouts('groups'),
-    ...cutRollouts('super_groups'),
-    ...cutRollouts('holdout_groups'),
-    ...isFields(holdout) && { holdout: cutShare(holdout, 'exclusion_percentage', notes) },
-    ...isFields(multivariate) && { multivariate: cutVariants(multivariate, notes) }
+  for (const name of ['groups', 'super_groups', 'holdout_groups']) {
+    if (Array.isArray(filters[name])) cut[name] = filters[name].map((each: unknown) => cutShare(each, 'rollout_percentage', notes))
   }
+  if (isFields(holdout)) cut['holdout'] = cutShare(holdout, 'exclusion_percentage', notes)
+  if (isFields(multivariate)) cut['multivariate'] = cutVariants(multivariate, notes)
+  return cut
 }
 
 function cutShare (value: unknown, field: string, notes: string[]): unknown {
