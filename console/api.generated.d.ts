@@ -1817,7 +1817,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/questions/dropouts": {
+    "/api/projects/{project_id}/questions/persons": {
         parameters: {
             query?: never;
             header?: never;
@@ -1827,12 +1827,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * List who dropped out of a funnel
-         * @description Persons who reached the previous step but not this one, latest entry first. Also needs the scope person:read.
+         * List the persons behind a number
+         * @description The query of the answer, narrowed to one of its numbers. Latest first. Also needs the scope person:read.
          *
          *     Requires the scope query:read.
          */
-        post: operations["postProjectsByProjectIdQuestionsDropouts"];
+        post: operations["postProjectsByProjectIdQuestionsPersons"];
         delete?: never;
         options?: never;
         head?: never;
@@ -8645,7 +8645,7 @@ export interface operations {
             };
         };
     };
-    postProjectsByProjectIdQuestionsDropouts: {
+    postProjectsByProjectIdQuestionsPersons: {
         parameters: {
             query?: never;
             header?: never;
@@ -8658,21 +8658,37 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** @description Position of a number in the answer. */
+                    cell: {
+                        /**
+                         * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                         * @enum {string}
+                         */
+                        outcome?: "reached" | "lost";
+                        /**
+                         * @description All events or people, or one part of the breakdown.
+                         * @enum {string}
+                         */
+                        part?: "all" | "value" | "not_set" | "rest";
+                        /** @description Trend: a value of the previous period. */
+                        previous?: boolean;
+                        /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                        returned?: number;
+                        /** @description Trend: index of the series, from 0. */
+                        series?: number;
+                        /** @description Trend: `start` of the point; null for the total. Retention: `start` of the period in which people started. */
+                        start?: string | null;
+                        /** @description Funnel: the step, from 1. */
+                        step?: number;
+                        /** @description The value of the property; null unless `part` is `value`. */
+                        value?: string | null;
+                    };
                     /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
                     definition: {
                         [key: string]: unknown;
                     };
                     /** @default 100 */
                     limit?: number;
-                    /**
-                     * @description All events or people, or one part of the breakdown.
-                     * @enum {string}
-                     */
-                    part?: "all" | "value" | "not_set" | "rest";
-                    /** @description Step that was not reached, from 1. */
-                    step: number;
-                    /** @description The value of the property; null unless `part` is `value`. */
-                    value?: string | null;
                 };
             };
         };
@@ -8695,16 +8711,23 @@ export interface operations {
                         /** @description Retention removed events of UTC days before this one; null: no events were removed. */
                         kept_from: string | null;
                         ms: number;
+                        /** @description All persons behind the number; `results` has the first of them. */
+                        people: number;
                         read_bytes: number;
                         read_rows: number;
                         results: {
-                            /** Format: date-time */
-                            entered_at: string;
+                            /**
+                             * Format: date-time
+                             * @description Their last event behind the number, or when they entered the funnel; null for a retention.
+                             */
+                            at: string | null;
                             /** @description false: no properties and never identified, so no person is stored. */
                             is_known: boolean;
                             /** @description Email, name, username or a distinct id; empty for a person known from events only. */
                             name: string;
                             person_id: string;
+                            /** @description What they add to a number that does not count people; an average is of their own events. */
+                            value: number | null;
                         }[];
                         /**
                          * @description weighted: a sampled event counts with its weight; people are always counted from stored events.

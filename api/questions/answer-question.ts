@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { type Calendar, resolveRange, type ResolvedRange } from '../../engines/questions/calendar.ts'
-import { compileQuestion, samplesOf } from '../../engines/questions/compile-question.ts'
-import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
-import type { Funnel, Question } from '../../engines/questions/question.ts'
+import { type Cell, compilePersons, compileQuestion, samplesOf } from '../../engines/questions/compile-question.ts'
+import type { Question } from '../../engines/questions/question.ts'
 import { type Answer, type AnswerRow, checkSize, shapeAnswer } from '../../engines/questions/shape-answer.ts'
 import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -59,17 +58,25 @@ export async function answerQuestion (question: Question, asking: Asking): Promi
   return { ...facts, answer: shapeAnswer(question, range, rows) }
 }
 
-/** The persons who reached the step before and not this one. @throws {QueryFailedError} */
-export async function listDropouts (
-  funnel: Funnel, asking: Asking, asked: { step: number, limit: number, tag: string }
-): Promise<Facts & { results: { person_id: string, entered_at: string }[] }> {
-  const range = resolveRange(funnel, asking)
-  const sql = compileDropouts(funnel, { ...asked, projectId: asking.projectId, range })
-  const { rows, facts } = await run(sql, funnel, range, asking)
-  const results = rows.map(([person, entered]) => ({
-    person_id: String(person), entered_at: new Date(`${String(entered).replace(' ', 'T')}Z`).toISOString()
+/**
+ * The persons behind a number of an answer.
+ *
+ * @throws {HttpError} 400 for a number that the answer does not have.
+ * @throws {QueryFailedError}
+ */
+export async function listPersonsBehind (
+  question: Question, cell: Cell, asking: Asking, limit: number
+): Promise<Facts & { people: number, results: { person_id: string, at: string | null, value: number | null }[] }> {
+  const range = resolveRange(question, asking)
+  checkSize(question, range)
+  const sql = compilePersons(question, cell, { projectId: asking.projectId, range, limit })
+  const { rows, facts } = await run(sql, question, range, asking)
+  const results = rows.map(([person, at, value]) => ({
+    person_id: String(person),
+    at: at == null ? null : new Date(`${String(at).replace(' ', 'T')}Z`).toISOString(),
+    value: value == null ? null : Number(value)
   }))
-  return { ...facts, results }
+  return { ...facts, people: Number(rows[0]?.[3] ?? 0), results }
 }
 
 interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_read?: number } }

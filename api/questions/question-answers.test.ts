@@ -4,10 +4,9 @@ import path from 'node:path'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { createRandom } from '../../test/support/random.ts'
+import { createRandom, pickOne } from '../../test/support/random.ts'
 import { resolveRange } from '../../engines/questions/calendar.ts'
-import { compileQuestion } from '../../engines/questions/compile-question.ts'
-import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
+import { type Cell, compilePersons, compileQuestion } from '../../engines/questions/compile-question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type Answer, type AnswerRow, shapeAnswer, tagOfPart, type TrendLine } from '../../engines/questions/shape-answer.ts'
 import { answerPlainly, type PlainEvent, type PlainQuestion } from '../../engines/questions/testing/plain-answer.ts'
@@ -231,31 +230,81 @@ t.test('a funnel that nobody entered says so of everybody, broken down or not', 
   }
 })
 
-for (const attribution of ['first', 'any']) {
-  t.test(`who dropped out of a funnel is as many persons as its picture says, by the ${attribution} value`, async (t) => {
-    const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))
-    const breakdown = { property: 'plan', limit: 2, order: 'worst', attribution }
-    const definition = { kind: 'funnel', ...shared, steps, window: { value: 20, unit: 'hour' }, breakdown }
-    const question = readQuestion(definition)
-    if (question.kind !== 'funnel') throw new Error('no funnel')
-    const answer = await ask(definition, BERLIN)
-    const parts = answer.kind === 'funnel' ? answer.parts : []
-    // By the seed, events without the property are a part of their own, or with the rest.
-    for (const kind of ['all', 'value', 'rest']) t.ok(parts.some(({ part }) => part === kind), kind)
-    const shares = parts.slice(1).map(({ steps: of }) => of.at(-1)!.conversion ?? 0)
-    t.same(shares, shares.toSorted((one, other) => one - other), 'the worst comes first')
+interface Picked { cell: Cell, number: number | null | undefined, read: (plain: any) => number | null | undefined }
 
-    const range = resolveRange(question, BERLIN)
-    for (const part of parts) {
-      for (const step of [2, 3]) {
-        const asked = { projectId: 1, range, step, limit: 1000, tag: tagOfPart(part) }
-        const rows = await select(compileDropouts(question, asked))
-        const lost = part.steps[step - 2]!.people! - part.steps[step - 1]!.people!
-        t.equal(new Set(rows.map(([person]) => person)).size, lost, part.part)
+/** Where a random number of an answer stands, also in a plain one that is not broken down. */
+function pickCell (answer: Answer): Picked | undefined {
+  switch (answer.kind) {
+    case 'trend': {
+      const of = answer.previous !== null && random() < 0.3 ? 'previous' : 'present'
+      const { lines, points } = of === 'present' || answer.previous === null ? answer : answer.previous
+      if (lines.length === 0) return undefined
+      const line = pickOne(lines, random)
+      const at = random() < 0.2 ? -1 : Math.floor(random() * points.length)
+      return {
+        cell: { kind: 'trend', series: line.series, isPrevious: of === 'previous', start: points[at]?.start ?? null, tag: tagOfPart(line) },
+        number: at === -1 ? line.total : line.values[at],
+        read (plain) {
+          const found = plain[of].lines.find(({ series }: TrendLine) => series === line.series)
+          return at === -1 ? found.total : found.values[at]
+        }
       }
     }
-  })
+    case 'funnel': {
+      const part = pickOne(answer.parts, random)
+      const outcome = random() < 0.5 ? 'reached' : 'lost'
+      const first = outcome === 'reached' ? 1 : 2
+      const step = first + Math.floor(random() * (part.steps.length + 1 - first))
+      const count = (people: (number | null)[]): number =>
+        outcome === 'reached' ? people[step - 1]! : people[step - 2]! - people[step - 1]!
+      return {
+        cell: { kind: 'funnel', step, outcome, tag: tagOfPart(part) },
+        number: count(part.steps.map(({ people }) => people)),
+        read: (plain) => count(plain.all.map(([people]: number[]) => people))
+      }
+    }
+    case 'retention': {
+      const cohorts = answer.cohorts.filter(({ returned }) => returned.length > 0)
+      if (cohorts.length === 0) return undefined
+      const { start, returned: counts } = pickOne(cohorts, random)
+      const returned = Math.floor(random() * counts.length)
+      return { cell: { kind: 'retention', start, returned }, number: counts[returned]?.people, read: (plain) => plain[start][returned] }
+    }
+  }
 }
+
+t.test(`the persons behind a random number of ${QUESTIONS / 4} answers are those who make it`, async (t) => {
+  const counts = { numbers: 0, checkedPlainly: 0, people: 0 }
+  for (let index = 0; counts.numbers < QUESTIONS / 4; index++) {
+    const { projectId, timezone, changes, events } = projects[index % projects.length]!
+    const { question: asked, now } = randomQuestion(random, changes)
+    const question = readQuestion(toDefinition(asked))
+    const picked = pickCell(await ask(toDefinition(asked), { projectId, timezone, now }))
+    if (picked?.number == null || (picked.number === 0 && random() < 0.9)) continue
+    counts.numbers++
+    const { cell, number, read } = picked
+    const range = resolveRange(question, { timezone, weekStarts: 'sunday', now })
+    const rows = await select(compilePersons(question, cell, { projectId, range, limit: 10_000 }))
+    const listed = new Set(rows.map(([person]) => String(person)))
+    counts.people += listed.size
+    t.equal(listed.size, Number(rows[0]?.[3] ?? 0), 'each is listed once')
+    const measure = cell.kind === 'trend' && question.kind === 'trend' ? question.series[cell.series]?.measure : 'people'
+    const sum = measure === 'people' ? listed.size : rows.reduce((total, [, , value]) => total + Number(value), 0)
+    const about = JSON.stringify({ index, timezone, now, cell, asked })
+    if (measure !== 'average') t.ok(Math.abs(sum - number) < 1e-6, `${sum} of ${number}: ${about}`)
+    if (asked.breakdown !== null && asked.kind !== 'retention') continue
+    // What they did makes the number, and what all others did adds nothing.
+    counts.checkedPlainly++
+    const answer = (isListed: boolean) => {
+      const theirs = events.filter(({ person }) => listed.has(person) === isListed)
+      return read(answerPlainly(asked, { timezone, now, events: theirs }))
+    }
+    t.equal(answer(true), number, about)
+    t.notOk(answer(false), about)
+  }
+  t.comment(counts)
+  t.ok(counts.checkedPlainly > 0 && counts.people > 0)
+})
 
 const OCTOBER = { events: [], timezone: 'Europe/Berlin', now: Date.parse('2026-10-25T12:00:00Z') }
 const ANY = { event: null, where: [] }

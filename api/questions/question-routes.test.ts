@@ -79,23 +79,35 @@ t.test('a sum says how many events have no number and are left out', async (t) =
   t.match(body.answer.lines, [{ total: 2, left_out: 0 }, { total: 0, left_out: 2 }, { total: null, left_out: 2 }])
 })
 
-t.test('who dropped out is listed for keys that may see persons', async (t) => {
-  const asked = { definition: FUNNEL, step: 2 }
+t.test('the persons behind a number are listed for keys that may see persons', async (t) => {
+  const behind = async (definition: object, cell: object, limit?: number) => await api.call('POST', '~/questions/persons', { definition, cell, limit })
+  const lost = { step: 2, outcome: 'lost' }
   const { body: funnel } = await api.call('POST', '~/questions/answer', { definition: FUNNEL })
   t.match(funnel.answer.parts, [{ part: 'all', steps: [{ people: 2, conversion: 1 }, { people: 1, conversion: 0.5, median_ms: 3_600_000 }] }])
-  t.match((await api.call('POST', '~/questions/dropouts', asked)).body.results, [{ person_id: /^[0-9a-f-]{36}$/, entered_at: '2026-03-05T09:00:00.000Z', name: '', is_known: false }], 'only events of bob are stored')
-  const ofPlan = { ...asked, definition: { ...FUNNEL, breakdown: { property: 'plan' } }, part: 'value' }
-  const listed = await Promise.all(['pro', 'free'].map(async (value) => (await api.call('POST', '~/questions/dropouts', { ...ofPlan, value })).body.results.length))
+  t.match((await behind(FUNNEL, lost)).body, {
+    people: 1, sql: /^-- persons of a funnel: /, results: [{ person_id: /^[0-9a-f-]{36}$/, at: '2026-03-05T09:00:00.000Z', value: null, name: '', is_known: false }]
+  }, 'only events of bob are stored')
+  t.match((await behind(FUNNEL, { step: 1 }, 1)).body, { people: 2, results: { length: 1 } })
+  const events = { ...PAID, series: [{ event: 'paid' }] }
+  t.match((await behind(events, {})).body, { people: 1, results: [{ value: 2, at: '2026-03-05T10:00:00.000Z' }] })
+  t.match((await behind(PAID, { start: '2026-03-03' })).body, { people: 0, results: [] })
+  const retention = { kind: 'retention', version: 1, range: { last: 3, unit: 'day' }, interval: 'day', start: { event: 'seen' } }
+  t.match((await behind(retention, { start: '2026-03-04', returned: 1 })).body, { people: 1, results: [{ at: null }] })
+
+  const ofPlan = { ...FUNNEL, breakdown: { property: 'plan' } }
+  const listed = await Promise.all(['pro', 'free'].map(async (value) => (await behind(ofPlan, { ...lost, part: 'value', value })).body.people))
   t.same(listed, [1, 0])
-  t.match(await api.call('POST', '~/questions/dropouts', { ...asked, part: 'rest' }), { status: 400, body: { attr: 'part' } })
-  for (const incomplete of [{ part: 'value' }, { value: 'pro' }, { part: 'rest', value: 'pro' }]) {
-    t.match(await api.call('POST', '~/questions/dropouts', { ...ofPlan, part: 'all', ...incomplete }), { status: 400, body: { attr: 'value' } })
-  }
-  t.match(await api.call('POST', '~/questions/dropouts', { ...asked, step: 3 }), { status: 400, body: { attr: 'step' } })
-  t.match(await callAs(['query:read'], null, '/dropouts', asked), { status: 403, body: { code: 'permission_denied' } })
+  for (const [definition, cell, attr] of [
+    [FUNNEL, { ...lost, part: 'rest' }, 'cell__part'], [ofPlan, { ...lost, part: 'value' }, 'cell__value'], [ofPlan, { ...lost, value: 'pro' }, 'cell__value'],
+    [FUNNEL, { step: 3 }, 'cell__step'], [FUNNEL, { step: 1, outcome: 'lost' }, 'cell__step'], [FUNNEL, {}, 'cell__step'],
+    [PAID, { series: 1 }, 'cell__series'], [PAID, { previous: true }, 'cell__previous'], [PAID, { start: '2026-03-01' }, 'cell__start'],
+    [{ ...PAID, breakdown: { property: 'plan' } }, {}, 'cell__part'],
+    [retention, {}, 'cell__start'], [retention, { start: 'x' }, 'cell__start'], [retention, { start: '2026-03-04', returned: 2 }, 'cell__returned']
+  ] as const) t.match(await behind(definition, cell), { status: 400, body: { attr } }, JSON.stringify(cell))
+  t.match(await callAs(['query:read'], null, '/persons', { definition: FUNNEL, cell: lost }), { status: 403, body: { code: 'permission_denied' } })
 })
 
-t.test('long values of a breakdown are cut, stay apart, and lead to who dropped out', async (t) => {
+t.test('long values of a breakdown are cut, stay apart, and lead to their persons', async (t) => {
   const { call, projectId } = await api.inNewProject()
   const long = 'é'.repeat(50_000)
   await client.insert({
@@ -114,7 +126,7 @@ t.test('long values of a breakdown are cut, stay apart, and lead to who dropped 
 
   const definition = { ...FUNNEL, breakdown }
   t.same((await call('POST', '~/questions/answer', { definition })).body.answer.parts.slice(1).map(({ value }: { value: string }) => value).sort(), values.sort())
-  t.equal((await call('POST', '~/questions/dropouts', { definition, step: 2, part: 'value', value: values[2] })).body.results.length, 1)
+  t.equal((await call('POST', '~/questions/persons', { definition, cell: { step: 1, part: 'value', value: values[2] } })).body.people, 1)
 })
 
 t.test('a key for one project asks, and sees the events of that project only', async (t) => {

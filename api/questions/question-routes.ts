@@ -1,17 +1,19 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { invalidField } from '../../engines/errors.ts'
+import type { Cell } from '../../engines/questions/compile-question.ts'
+import type { Question } from '../../engines/questions/question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { tagOfPart } from '../../engines/questions/shape-answer.ts'
 import { requireScope } from '../../schema/scopes.ts'
-import { bodyOf, object } from '../http/json-schema.ts'
+import { bodyOf, object, type Value } from '../http/json-schema.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { describePersons } from '../persons/person-history-routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, runQuery } from '../queries/sql-routes.ts'
-import { answerQuestion, type Asking, listDropouts, type QuestionDeps, readAsking } from './answer-question.ts'
-import { answerSchema, definitionSchema, dropoutsSchema, part } from './question-schemas.ts'
+import { answerQuestion, type Asking, listPersonsBehind, type QuestionDeps, readAsking } from './answer-question.ts'
+import { answerSchema, cellSchema, definitionSchema, personsBehindSchema } from './question-schemas.ts'
 
 /** A query may take 60 s; the rest is for waiting in ClickHouse. */
 const MAX_SECONDS = 90
@@ -48,28 +50,19 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     return await ask(access, reply, deps, async (asking) => await answerQuestion(question, asking))
   })
 
-  routes.post('/dropouts', {
+  routes.post('/persons', {
     scope: 'query:read',
     // Before the body is looked at, as for every scope.
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
-    summary: 'List who dropped out of a funnel',
-    description: 'Persons who reached the previous step but not this one, latest entry first. Also needs the scope person:read.',
-    body: bodyOf({
-      definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'Step that was not reached, from 1.' },
-      limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
-      ...part
-    }, 'definition', 'step'),
-    answer: dropoutsSchema
-  }, async (request, access, reply) => {
-    const { definition, step, limit = 100, part: of = 'all', value = null } = request.body
+    summary: 'List the persons behind a number',
+    description: 'The query of the answer, narrowed to one of its numbers. Latest first. Also needs the scope person:read.',
+    body: bodyOf({ definition: definitionSchema, cell: cellSchema, limit: { type: 'integer', minimum: 1, maximum: 10_000, default: 100 } }, 'definition', 'cell'),
+    answer: personsBehindSchema
+  }, async ({ body: { definition, cell, limit = 100 } }, access, reply) => {
     const question = readQuestion(definition)
-    if (question.kind !== 'funnel') throw invalidField('definition__kind', 'Nobody drops out of anything but a funnel.')
-    if (step > question.steps.length) throw invalidField('step', `The funnel has ${question.steps.length} steps.`)
-    if (of !== 'all' && question.breakdown === null) throw invalidField('part', 'The funnel is not broken down.')
-    if ((of === 'value') !== (value !== null)) throw invalidField('value', 'It is given with the part "value", and with no other.')
+    const place = readCell(question, cell)
     return await ask(access, reply, deps, async (asking) => {
-      const asked = { step, limit, tag: tagOfPart({ part: of, value }) }
-      const { results, ...facts } = await listDropouts(question, asking, asked)
+      const { results, ...facts } = await listPersonsBehind(question, place, asking, limit)
       const stored = await describePersons(deps.sql, asking.projectId, results.map(({ person_id: person }) => person))
       const names = new Map(stored.map(({ uuid, name, distinct_ids: [id = ''] }) => [uuid, name === '' ? id : name]))
       return {
@@ -78,6 +71,30 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
       }
     })
   })
+}
+
+/** @throws {HttpError} 400 naming a field that the answer does not have. */
+function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, ...cell }: Value<typeof cellSchema>): Cell {
+  const isBrokenDown = question.kind !== 'retention' && question.breakdown !== null
+  if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} is not broken down.`)
+  if ((of === 'value') !== (value !== null)) throw invalidField('cell__value', 'It is given with the part "value", and with no other.')
+  const tag = tagOfPart({ part: of, value })
+  switch (question.kind) {
+    case 'trend':
+      if (series >= question.series.length) throw invalidField('cell__series', `The trend has ${question.series.length} series, from 0.`)
+      if (cell.previous === true && !question.compare) throw invalidField('cell__previous', 'The trend is not compared.')
+      if (of === 'all' && isBrokenDown) throw invalidField('cell__part', 'A trend that is broken down has no line of everything.')
+      return { kind: 'trend', series, isPrevious: cell.previous === true, start, tag }
+    case 'funnel': {
+      const { outcome = 'reached' } = cell
+      const first = outcome === 'reached' ? 1 : 2
+      if (step === undefined || step < first || step > question.steps.length) throw invalidField('cell__step', `A step from ${first} to ${question.steps.length} is expected.`)
+      return { kind: 'funnel', step, outcome, tag }
+    }
+    case 'retention':
+      if (start === null) throw invalidField('cell__start', 'The period in which people started is expected.')
+      return { kind: 'retention', start, returned }
+  }
 }
 
 /** Asks for as long as the client waits. */

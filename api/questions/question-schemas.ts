@@ -1,5 +1,5 @@
 /** What questions and their answers look like in the OpenAPI document. */
-import { array, integer, nullableObject, object, partial, string } from '../http/json-schema.ts'
+import { array, integer, nullableObject, object, optional, partial, string } from '../http/json-schema.ts'
 
 export const definitionSchema = {
   type: 'object', additionalProperties: true,
@@ -63,10 +63,23 @@ export const answerSchema = object({
   }, 'kind')
 }, { $id: 'QuestionAnswer' })
 
-export const dropoutsSchema = object({
+export const cellSchema = optional({
+  ...part,
+  series: { ...integer, minimum: 0, description: 'Trend: index of the series, from 0.' },
+  previous: { type: 'boolean', description: 'Trend: a value of the previous period.' },
+  start: { type: ['string', 'null'], description: 'Trend: `start` of the point; null for the total. Retention: `start` of the period in which people started.' },
+  step: { ...integer, minimum: 1, description: 'Funnel: the step, from 1.' },
+  outcome: { ...string, enum: ['reached', 'lost'], description: 'Funnel: people who reached the step, or who reached the one before and not this one.' },
+  returned: { ...integer, minimum: 0, description: 'Retention: how many periods after the start people returned, from 0, which is everybody.' }
+}, { additionalProperties: false, description: 'Position of a number in the answer.' })
+
+export const personsBehindSchema = object({
   ...facts,
+  people: { ...integer, description: 'All persons behind the number; `results` has the first of them.' },
   results: array(object({
-    person_id: string, entered_at: { ...string, format: 'date-time' },
+    person_id: string,
+    at: { type: ['string', 'null'], format: 'date-time', description: 'Their last event behind the number, or when they entered the funnel; null for a retention.' },
+    value: { ...numberOrNull, description: 'What they add to a number that does not count people; an average is of their own events.' },
     name: { ...string, description: 'Email, name, username or a distinct id; empty for a person known from events only.' },
     is_known: { type: 'boolean', description: 'false: no properties and never identified, so no person is stored.' }
   }))

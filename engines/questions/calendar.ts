@@ -131,6 +131,13 @@ export function listBuckets (span: Span, interval: Interval, { timezone, weekSta
   return buckets
 }
 
+/** @throws {HttpError} 400 when no bucket starts there. */
+export function indexOfBucket (buckets: readonly Bucket[], start: string): number {
+  const index = buckets.findIndex((bucket) => bucket.start === start)
+  if (index === -1) throw invalidField('cell__start', `The start of a period of the answer is expected, such as ${buckets[0]?.start}.`)
+  return index
+}
+
 /** A range with more of them than are drawn. */
 export function tooMany (interval: Interval, most: number): HttpError {
   return invalidField('definition__interval', `The range has more than ${most} ${interval}s: ask for fewer days, or another interval.`)

@@ -1,8 +1,8 @@
 import type { ResolvedRange } from './calendar.ts'
-import { compileFunnel } from './funnel-sql.ts'
+import { compileFunnel, compileFunnelPersons, type FunnelCell } from './funnel-sql.ts'
 import type { EventChoice, Question, Trend } from './question.ts'
-import { compileRetention } from './retention-sql.ts'
-import { compileTrend } from './trend-sql.ts'
+import { compileRetention, compileRetentionPersons, type RetentionCell } from './retention-sql.ts'
+import { compileTrend, compileTrendPersons, type TrendCell } from './trend-sql.ts'
 
 /**
  * The one query of ClickHouse that answers a question, for the login of analysts, whose profile counts duplicates that
@@ -10,9 +10,44 @@ import { compileTrend } from './trend-sql.ts'
  * with a plain computation. Materialized answers would have to follow merges and late events.
  */
 export function compileQuestion (question: Question, projectId: number, range: ResolvedRange): string {
+  return wrap(question.kind, compileKind(question, projectId, range), question, range)
+}
+
+function wrap (title: string, sql: string, question: Question, range: ResolvedRange): string {
   const { firstDay, lastDay, timezone } = range
-  const title = `-- ${question.kind}: ${firstDay} to ${lastDay}, days of ${timezone}, ${question.includeBots ? 'with' : 'without'} bots`
-  return `${title}\n${compileKind(question, projectId, range)}${takesCopies(question) ? `\n${WITH_COPIES}` : ''}`
+  return `-- ${title}: ${firstDay} to ${lastDay}, days of ${timezone}, ${question.includeBots ? 'with' : 'without'} bots
+${sql}${takesCopies(question) ? `\n${WITH_COPIES}` : ''}`
+}
+
+/** A number of an answer: how many persons it has, or what their events add up to. */
+export type Cell = TrendCell & { kind: 'trend' } | FunnelCell & { kind: 'funnel' } | RetentionCell & { kind: 'retention' }
+
+/**
+ * The query of an answer, narrowed to the persons behind one of its numbers: their ids, when each did it last or
+ * entered (null: the question does not say), what each adds to the number (null:
+ * each counts once), and how many there are in all.
+ *
+ * @param asked.limit  Persons listed at most, the latest first.
+ * @throws {HttpError} 400 for a period that the question does not have.
+ */
+export function compilePersons (
+  question: Question, cell: Cell, asked: { projectId: number, range: ResolvedRange, limit: number }
+): string {
+  const narrowed = question.kind === 'trend' && cell.kind === 'trend'
+    ? { ...question, series: question.series.filter((_, index) => index === cell.series) }
+    : question
+  return wrap(`persons of a ${question.kind}`, `SELECT toString(person) AS person_id, at, value, count() OVER () AS people FROM
+(
+${compileCell(question, cell, asked)}
+)
+ORDER BY at DESC, person_id LIMIT ${asked.limit}`, narrowed, asked.range)
+}
+
+function compileCell (question: Question, cell: Cell, asked: { projectId: number, range: ResolvedRange }): string {
+  if (question.kind === 'trend' && cell.kind === 'trend') return compileTrendPersons(question, cell, asked)
+  if (question.kind === 'funnel' && cell.kind === 'funnel') return compileFunnelPersons(question, cell, asked)
+  if (question.kind === 'retention' && cell.kind === 'retention') return compileRetentionPersons(question, cell, asked)
+  throw new Error(`a ${question.kind} has no cell of a ${cell.kind}`)
 }
 
 /**

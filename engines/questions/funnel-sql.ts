@@ -33,23 +33,20 @@ function topSql ({ limit }: Breakdown): string {
   return `(SELECT groupArray(of) FROM (SELECT of FROM walks ARRAY JOIN tags AS of GROUP BY of ORDER BY count() DESC, of LIMIT ${limit}))`
 }
 
-/**
- * The persons who reached the step before and not this one, from 2; those who entered last come first.
- *
- * @param asked.tag  Of the part of the breakdown that they are in.
- */
-export function compileDropouts (
-  funnel: Funnel, asked: { projectId: number, range: ResolvedRange, step: number, limit: number, tag?: string }
+/** People of a funnel: those who reached a step, from 1, or got lost before it, from 2, in a part of the breakdown. */
+export interface FunnelCell { step: number, outcome: 'reached' | 'lost', tag: string }
+
+/** The persons behind a number; those who entered last come first. */
+export function compileFunnelPersons (
+  funnel: Funnel, { step, outcome, tag }: FunnelCell, { projectId, range }: { projectId: number, range: ResolvedRange }
 ): string {
-  const { projectId, range, step, limit, tag = TAGS.all } = asked
   const breakdown = tag === TAGS.all ? null : funnel.breakdown
   const isInPart = breakdown === null
     ? ''
     : tag === TAGS.rest ? ` AND arrayExists(of -> NOT has(${topSql(breakdown)}, of), tags)` : ` AND has(tags, ${quoteString(tag)})`
   return `${walkSql({ ...funnel, breakdown }, projectId, range)}
-SELECT toString(person_id) AS person_id, fromUnixTimestamp64Milli(toInt64(entered), 'UTC') AS entered_at
-FROM walks WHERE at_${step - 1} > 0 AND at_${step} = 0${isInPart}
-ORDER BY entered DESC, person_id LIMIT ${limit}`
+SELECT person_id AS person, fromUnixTimestamp64Milli(toInt64(entered), 'UTC') AS at, NULL AS value
+FROM walks WHERE ${outcome === 'reached' ? `at_${step} > 0` : `at_${step - 1} > 0 AND at_${step} = 0`}${isInPart}`
 }
 
 /**

@@ -1,10 +1,47 @@
+import { invalidField } from '../errors.ts'
 import { quoteString } from 'chdb-server/sql-lexer'
-import { listBuckets, type ResolvedRange } from './calendar.ts'
+import { indexOfBucket, listBuckets, type ResolvedRange } from './calendar.ts'
 import type { Retention } from './question.ts'
 import { choiceSql, hasPersonConditions, instantSql, mergesSql, PERSON, rowsSql } from './question-sql.ts'
 
 /** One row a period in which persons started and one in which they returned; the former itself has all of them. */
 export function compileRetention (retention: Retention, projectId: number, range: ResolvedRange): string {
+  const { periods, startOf, startedSql, personsSql } = describePeriods(retention, projectId, range)
+  return `SELECT ${startOf('started')} AS cohort, ${startOf('later')} AS bucket, count() AS people
+FROM
+(
+    SELECT arrayJoin(${startedSql}) AS started, returns
+    FROM (
+${personsSql}
+    )
+)
+ARRAY JOIN arrayFilter(number -> number = started OR number > started AND ${hasPeriod('returns')}, range(1, ${periods.length + 1})) AS later
+GROUP BY cohort, bucket ORDER BY cohort, bucket`
+}
+
+/** People who started in the period of `start` and returned so many periods later; 0: everybody who started. */
+export interface RetentionCell { start: string, returned: number }
+
+/** @throws {HttpError} 400 for a period that the question does not have. */
+export function compileRetentionPersons (
+  retention: Retention, { start, returned }: RetentionCell,
+  { projectId, range }: { projectId: number, range: ResolvedRange }
+): string {
+  const { periods, startedSql, personsSql } = describePeriods(retention, projectId, range)
+  const started = indexOfBucket(periods, start) + 1
+  if (started + returned > periods.length) throw invalidField('cell__returned', `The range ends ${periods.length - started} periods later.`)
+  return `SELECT person, NULL AS at, NULL AS value
+FROM (
+${personsSql}
+)
+WHERE has(${startedSql}, ${started})${returned === 0 ? '' : ` AND bitAnd(bitShiftRight(returns, ${started + returned}), 1) != 0`}`
+}
+
+/** bitTest takes at most 64 bits. */
+const hasPeriod = (bits: string): string => `bitAnd(bitShiftRight(${bits}, number), 1) != 0`
+
+/** The periods of a retention, and the SQL of its persons: in which of them each started and returned. */
+function describePeriods (retention: Retention, projectId: number, range: ResolvedRange) {
   const { start, returning, interval, cohort } = retention
   const isFirst = cohort === 'first'
   const isInRange = `AND timestamp >= ${instantSql(range.from)}`
@@ -14,18 +51,12 @@ export function compileRetention (retention: Retention, projectId: number, range
   const number = { day: `${day} - ${first} + 1`, week: `intDiv(${day} - ${first} + 7, 7)`, month: `dateDiff('month', ${first}, ${day}) + 1` }[interval]
   const startOf = (period: string): string => `toString(${first} + INTERVAL ${period} - 1 ${interval})`
   const numbers = `range(1, ${periods.length + 1})`
-  // bitTest takes at most 64 bits.
   // Of others than these, nothing is known of before.
   const isKnownBefore = !isFirst || range.keptFrom === -Infinity
     ? ''
     : ` AND person NOT IN (SELECT person_id FROM persons WHERE project_id = ${projectId} AND created_at < ${instantSql(range.keptFrom)})`
-  const has = (bits: string): string => `bitAnd(bitShiftRight(${bits}, number), 1) != 0`
-  return `SELECT ${startOf('started')} AS cohort, ${startOf('later')} AS bucket, count() AS people
-FROM
-(
-    SELECT arrayJoin(${isFirst ? `[arrayFirst(number -> ${has('starts')}, ${numbers})]` : `arrayFilter(number -> ${has('starts')}, ${numbers})`}) AS started, returns
-    FROM (
-        SELECT ${PERSON} AS person, groupBitOr(starts) AS starts, groupBitOr(returns) AS returns
+  const startedSql = isFirst ? `[arrayFirst(number -> ${hasPeriod('starts')}, ${numbers})]` : `arrayFilter(number -> ${hasPeriod('starts')}, ${numbers})`
+  const personsSql = `        SELECT ${PERSON} AS person, groupBitOr(starts) AS starts, groupBitOr(returns) AS returns
         FROM
         (
             -- A bit a period: bit 1 is the first of the range, and bit 0 all the time before.
@@ -38,9 +69,6 @@ FROM
             GROUP BY event.person_id
         ) AS event ${mergesSql(projectId)}
         -- Who started before the range is not new, so first starts are looked for in all events.
-        GROUP BY person HAVING starts != 0 AND bitAnd(starts, 1) = 0${isKnownBefore}
-    )
-)
-ARRAY JOIN arrayFilter(number -> number = started OR number > started AND ${has('returns')}, ${numbers}) AS later
-GROUP BY cohort, bucket ORDER BY cohort, bucket`
+        GROUP BY person HAVING starts != 0 AND bitAnd(starts, 1) = 0${isKnownBefore}`
+  return { periods, startOf, startedSql, personsSql }
 }

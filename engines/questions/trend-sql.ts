@@ -1,5 +1,6 @@
-import type { ResolvedRange } from './calendar.ts'
-import type { Measure, Trend } from './question.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
+import { indexOfBucket, listBuckets, type ResolvedRange } from './calendar.ts'
+import type { Breakdown, Interval, Measure, Trend } from './question.ts'
 import { bucketSql, choiceSql, hasPersonConditions, instantSql, mergesSql, PERSON, propertyNumber, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /**
@@ -17,27 +18,79 @@ ORDER BY series, period, tag, bucket`
 
 function compileSeries (trend: Trend, index: number, projectId: number, range: ResolvedRange): string {
   const { breakdown, compare, interval } = trend
-  const series = trend.series[index]
-  if (series === undefined) throw new Error(`there is no series ${index}`)
+  const series = seriesOf(trend, index)
   const { measure, property } = series
-  const source = (spans: string, columns: readonly string[]): string => `SELECT ${[
-    'sample_weight AS weight', ...measure === 'people' ? [`${PERSON} AS person`] : [], ...property === null ? [] : [`${propertyNumber(property)} AS number`], ...columns
-  ].join(', ')}
-        FROM events AS event ${measure === 'people' || hasPersonConditions([series]) ? mergesSql(projectId) : ''}
-        WHERE ${rowsSql({ projectId, includeBots: trend.includeBots }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
-  const keys: Record<string, string> = { ...compare && { period: `timestamp < ${instantSql(range.from)}` } }
-  if (breakdown !== null) {
-    const top = `SELECT tag FROM (${source(spanSql(range), [`${tagOf(breakdown.property)} AS tag`])}) GROUP BY tag ORDER BY ${rankSql(measure)} DESC, tag LIMIT ${breakdown.limit}`
-    keys.tag = `if((${tagOf(breakdown.property)} AS own) IN (${top}), own, '${TAGS.rest}')`
+  const keys: Record<string, string> = {
+    ...compare && { period: `timestamp < ${instantSql(range.from)}` },
+    ...breakdown !== null && { tag: shownTagSql(trend, series, breakdown, projectId, range) }
   }
   const shared = Object.keys(keys).map((key) => ` AND grouping(${key}) = 0`).join('')
   keys.start = bucketSql('timestamp', interval, range)
+  const spans = compare ? `${spanSql(range)} OR ${spanSql(range.previous)}` : spanSql(range)
   // What all buckets have together is made of what each has, and not of the events again.
   return `    SELECT ${index + 1} AS series, ${compare ? 'period' : 'toUInt8(0) AS period'}, ${breakdown === null ? `'${TAGS.all}' AS tag` : 'tag'},
-        if(grouping(start) = 0, ${interval === 'hour' ? "formatDateTime(start, '%FT%TZ', 'UTC')" : 'toString(start)'}, '') AS bucket,
+        if(grouping(start) = 0, ${startSql(interval)}, '') AS bucket,
         ${measureSql(measure)} AS measure, ${property === null ? 'toFloat64(0)' : 'toFloat64(sumIf(weight, number IS NULL))'} AS left_out
-    FROM (${source(compare ? `${spanSql(range)} OR ${spanSql(range.previous)}` : spanSql(range), Object.entries(keys).map(([key, sql]) => `${sql} AS ${key}`))})
+    FROM (${eventsSql(trend, series, { projectId, spans, columns: Object.entries(keys).map(([key, sql]) => `${sql} AS ${key}`) })})
     GROUP BY ${Object.keys(keys).join(', ')} WITH ROLLUP HAVING 1${shared}`
+}
+
+/** A value of a trend; `start` is its bucket, null for all of the range. */
+export interface TrendCell { series: number, isPrevious: boolean, start: string | null, tag: string }
+
+/** The persons behind a value, with what each adds to it. @throws {HttpError} 400 for the start of no bucket. */
+export function compileTrendPersons (
+  trend: Trend, { series: index, isPrevious, start, tag }: TrendCell,
+  { projectId, range }: { projectId: number, range: ResolvedRange }
+): string {
+  const series = seriesOf(trend, index)
+  const { breakdown, interval } = trend
+  const span = isPrevious ? range.previous : range
+  if (start !== null) indexOfBucket(listBuckets(span, interval, range), start)
+  const columns = [
+    ...series.measure === 'people' ? [] : [`${PERSON} AS person`], 'timestamp AS happened', `${bucketSql('timestamp', interval, range)} AS start`,
+    ...breakdown === null ? [] : [`${shownTagSql(trend, series, breakdown, projectId, range)} AS tag`]
+  ]
+  // Events without a number are left out of the value.
+  const isIn = [
+    ...series.property === null ? [] : ['number IS NOT NULL'],
+    ...start === null ? [] : [`${startSql(interval)} = ${quoteString(start)}`],
+    ...breakdown === null ? [] : [`tag = ${quoteString(tag)}`]
+  ]
+  return `SELECT person, max(happened) AS at, ${measureSql(series.measure)} AS value
+FROM (${eventsSql(trend, series, { projectId, spans: spanSql(span), columns, hasPerson: true })})
+${isIn.length === 0 ? '' : `WHERE ${isIn.join(' AND ')} `}GROUP BY person`
+}
+
+function seriesOf (trend: Trend, index: number): Trend['series'][number] {
+  const series = trend.series[index]
+  if (series === undefined) throw new Error(`there is no series ${index}`)
+  return series
+}
+
+/** The events of a series in some spans of time. */
+function eventsSql (
+  { includeBots }: Trend, series: Trend['series'][number],
+  { projectId, spans, columns, hasPerson = series.measure === 'people' }: { projectId: number, spans: string, columns: readonly string[], hasPerson?: boolean }
+): string {
+  const { measure, property } = series
+  return `SELECT ${[
+    'sample_weight AS weight', ...measure === 'people' ? [`${PERSON} AS person`] : [], ...property === null ? [] : [`${propertyNumber(property)} AS number`], ...columns
+  ].join(', ')}
+        FROM events AS event ${hasPerson || hasPersonConditions([series]) ? mergesSql(projectId) : ''}
+        WHERE ${rowsSql({ projectId, includeBots }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
+}
+
+/** The part of the breakdown that an event is shown in: the largest are found in the range alone. */
+function shownTagSql (trend: Trend, series: Trend['series'][number], { property, limit }: Breakdown, projectId: number, range: ResolvedRange): string {
+  const tag = tagOf(property)
+  const events = eventsSql(trend, series, { projectId, spans: spanSql(range), columns: [`${tag} AS tag`] })
+  return `if((${tag} AS own) IN (SELECT tag FROM (${events}) GROUP BY tag ORDER BY ${rankSql(series.measure)} DESC, tag LIMIT ${limit}), own, '${TAGS.rest}')`
+}
+
+/** The name of a bucket. */
+function startSql (interval: Interval): string {
+  return interval === 'hour' ? "formatDateTime(start, '%FT%TZ', 'UTC')" : 'toString(start)'
 }
 
 function measureSql (measure: Measure): string {

@@ -162,7 +162,7 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.match(await client.call(t, 'GET', `~/questions/${created.id}/answer/`), { status: 200 }, 'answer')
     t.match(await client.call(t, 'POST', '~/questions/answer/', { definition }), { status: 200 }, 'answer a definition')
     const funnel = { kind: 'funnel', version: 1, steps: [{ event: 'seen' }, { event: 'paid' }] }
-    t.match(await client.call(t, 'POST', '~/questions/dropouts/', { definition: funnel, step: 2 }), { status: 200 }, 'dropouts')
+    t.match(await client.call(t, 'POST', '~/questions/persons/', { definition: funnel, cell: { step: 1 } }), { status: 200 }, 'persons of a funnel')
     t.equal((await client.call(t, 'DELETE', `~/questions/${created.id}/`)).status, 204, 'delete')
   })
 

@@ -41,7 +41,7 @@ const ACCOUNT: Record<string, string> = {
   '/api/projects/{project_id}/event_schemas/infer': 'event',
   '/api/projects/{project_id}/rules/{id}/check': 'event',
   // It needs event:read as well, so that no key with one scope opens it.
-  '/api/projects/{project_id}/questions/dropouts': 'query and person',
+  '/api/projects/{project_id}/questions/persons': 'query and person',
   '/api/projects/{project_id}/persons/seen': 'person and event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
@@ -64,7 +64,7 @@ const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}']
 const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag|api\/shared_board)/
 
 /** They ask with a body, and change nothing. */
-const ASKING = ['/api/sql', '/api/sql/download', '/api/projects/{project_id}/questions/answer', '/api/projects/{project_id}/questions/dropouts', '/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']
+const ASKING = ['/api/sql', '/api/sql/download', '/api/projects/{project_id}/questions/answer', '/api/projects/{project_id}/questions/persons', '/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']
 
 interface Endpoint {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'

@@ -1,12 +1,10 @@
 import { useState } from 'preact/hooks'
-import { request } from '../api-client.ts'
-import { formatCount, formatCounted, formatMs, formatterOf, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { formatCount, formatCounted, formatMs, formatterOf, formatUtc, formatZoned, showText } from '../format.ts'
 import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
-import { Dialog, Empty, Show, Table, Time } from '../states.tsx'
-import { linkTo } from '../router.ts'
+import { Empty, Table } from '../states.tsx'
+import { type Behind, type Open, PeopleNumber, PersonsBehind } from './persons-behind.tsx'
 import { type Answered, type Definition, describeComparison, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, type Point, pointName, type RetentionAnswer, shareOf, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** Asks another question instead. */
@@ -29,11 +27,16 @@ export function AnswerPicture (
   { answered, definition, onAsk, isFolded = false }: { answered: Answered, definition: Definition, onAsk?: Ask, isFolded?: boolean }
 ) {
   const { answer } = answered
-  switch (answer.kind) {
-    case 'trend': return <TrendView answered={answered} answer={answer} definition={definition} isFolded={isFolded} />
-    case 'funnel': return <FunnelView answered={answered} answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
-    case 'retention': return <RetentionView answered={answered} answer={answer} definition={definition} onAsk={onAsk} />
-  }
+  const [behind, setBehind] = useState<Behind>()
+  const open: Open = !isFolded && may('person:read') ? setBehind : undefined
+  return (
+    <>
+      {answer.kind === 'trend' && <TrendView answered={answered} answer={answer} definition={definition} isFolded={isFolded} open={open} />}
+      {answer.kind === 'funnel' && <FunnelView answered={answered} answer={answer} definition={definition} open={open} />}
+      {answer.kind === 'retention' && <RetentionView answered={answered} answer={answer} definition={definition} onAsk={onAsk} open={open} />}
+      {behind !== undefined && <PersonsBehind definition={definition} behind={behind} onClose={() => setBehind(undefined)} />}
+    </>
+  )
 }
 
 /** What an answer was computed from. */
@@ -75,9 +78,9 @@ function nameLines (lines: readonly TrendLine[], definition: Definition, suffix:
   })
 }
 
-interface TrendViewProps { answered: Answered, answer: TrendAnswer, definition: Definition, isFolded: boolean }
+interface TrendViewProps { answered: Answered, answer: TrendAnswer, definition: Definition, isFolded: boolean, open: Open }
 
-function TrendView ({ answered: { timezone, from }, answer: { points, lines, previous }, definition, isFolded }: TrendViewProps) {
+function TrendView ({ answered: { timezone, from }, answer: { points, lines, previous }, definition, isFolded, open }: TrendViewProps) {
   const now = nameLines(lines, definition, '')
   const before = nameLines(previous?.lines ?? [], definition, ' (before)')
   const drawn = now.slice(0, previous === null ? DRAWN : DRAWN_PAIRS).flatMap((line, colour) => {
@@ -98,20 +101,28 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   const nothing = now.filter(({ values }) => values.includes(0) && values.every((value) => value === null || value === 0)).map(({ title }) => title)
   const comparison = previous !== null && <p class='hint numbers'>{describeComparison(previous, from, timezone)}</p>
   if (lines.length === 0) return <><Empty>No event in the range matches{definition.kind === 'trend' && `: ${showText(definition.series.map(describeEvent).join(', '), 300)}`}.</Empty>{comparison}</>
+  const numbers = (of: NamedLine[], at?: number) => of.map((line) => {
+    const isBefore = of === before
+    const value = at === undefined ? line.total : line.values[at] ?? null
+    const start = at === undefined ? null : (isBefore ? previous?.points : points)?.[at]?.start
+    const cell = { series: line.series, part: line.part, value: line.value, start, previous: isBefore }
+    const title = `${line.title}${start == null ? '' : `, ${pointName(start, timezone)}`}`
+    return <td key={line.title} class='number'><PeopleNumber of={value} title={title} cell={cell} text={formatMeasure(value)} open={open} /></td>
+  })
   const table = (
     <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${title}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${title}`)]}>
       <tr class='total'>
         <td>All of it</td>
-        {now.map(({ title, total }) => <td key={title} class='number'>{formatMeasure(total)}</td>)}
+        {numbers(now)}
         {previous !== null && <td />}
-        {before.map(({ title, total }) => <td key={title} class='number'>{formatMeasure(total)}</td>)}
+        {numbers(before)}
       </tr>
       {places.map((index) => (
         <tr key={index}>
           <td><time dateTime={points[index]?.start}>{nameAt(points, index)}</time><span class='hint'>{state(points[index])}</span></td>
-          {now.map(({ title, values }) => <td key={title} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
+          {numbers(now, index)}
           {previous !== null && <td><time dateTime={previous.points[index]?.start}>{nameAt(previous.points, index)}</time><span class='hint'>{state(previous.points[index])}</span></td>}
-          {before.map(({ title, values }) => <td key={title} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
+          {numbers(before, index)}
         </tr>
       ))}
     </Table>
@@ -135,37 +146,34 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
 
 type FunnelPart = FunnelAnswer['parts'][number]
 
-/** Those of a part who did not get to a step. */
-interface Dropped { of: FunnelPart, step: number, lost: number }
+interface FunnelViewProps { answered: Answered, answer: FunnelAnswer, definition: Definition, open: Open }
 
-/** Maximum number of listed persons. */
-const LISTED = 100
-
-interface FunnelViewProps { answered: Answered, answer: FunnelAnswer, definition: Definition, mayOpen: boolean }
-
-function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }: FunnelViewProps) {
-  const [dropped, setDropped] = useState<Dropped>()
+function FunnelView ({ answered: { to, timezone }, answer, definition, open }: FunnelViewProps) {
   const [all, ...parts] = answer.parts
   if (all === undefined || definition.kind !== 'funnel') return null
   const { window: limit } = definition
   // Only events of the range count, so that nobody has time left after it.
   const hasTime = to >= formatterOf(timezone).format(Date.now()).slice(0, 10)
+  const place = ({ part, value }: FunnelPart, step: number, outcome: 'reached' | 'lost') => ({
+    title: `${outcome === 'reached' ? 'Reached' : 'Did not reach'} step ${step}${part === 'all' ? '' : `: ${partName({ part, value })}`}`,
+    cell: { part, value, step, outcome }
+  })
   const last = ({ steps }: FunnelPart): number => steps.at(-1)?.conversion ?? 0
   return (
     <>
-      <Table label='Steps' class='dense' head={['Step', '#People', '#Of the first', '#Of the one before', '#Median time', '-Picture', mayOpen && '-Who dropped out']}>
+      <Table label='Steps' class='dense' head={['Step', '#People', '#Of the first', '#Of the one before', '#Median time', '-Picture', open !== undefined && '-Who dropped out']}>
         {all.steps.map(({ name, people, conversion, median_ms: median }, index) => {
           const before = all.steps[index - 1]
           const lost = (before?.people ?? 0) - (before === undefined ? 0 : people ?? 0)
           return (
             <tr key={index}>
               <td class='value'>{index + 1}.{'\u00a0'}{showText(name, 60)}</td>
-              <td class='number'>{formatCount(people)}</td>
+              <td class='number'><PeopleNumber of={people} {...place(all, index + 1, 'reached')} open={open} /></td>
               <td class='number' style={{ '--share': formatShare(conversion).replace(' ', '') }}>{formatShare(conversion)}</td>
               <td class='number'>{formatShare(shareOf(people, before?.people))}</td>
               <td class='number'>{index === 0 ? '–' : formatDuration(median)}</td>
               <td><Bar share={conversion ?? 0} /></td>
-              {mayOpen && <td>{lost > 0 && <button type='button' onClick={() => setDropped({ of: all, step: index + 1, lost })}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>}
+              {open !== undefined && <td>{lost > 0 && <button type='button' onClick={() => open(place(all, index + 1, 'lost'))}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>}
             </tr>
           )
         })}
@@ -177,13 +185,13 @@ function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }
             {parts.map((part) => (
               <tr key={`${part.part} ${part.value}`}>
                 <td>{showText(partName(part), 60)}</td>
-                <td class='number'>{formatCount(part.steps[0]?.people)}</td>
+                <td class='number'><PeopleNumber of={part.steps[0]?.people} {...place(part, 1, 'reached')} open={open} /></td>
                 {part.steps.slice(1).map(({ people, conversion }, index) => {
                   const lost = (part.steps[index]?.people ?? 0) - (people ?? 0)
                   return (
                     <td key={index} class='number' style={{ '--share': formatShare(conversion).replace(' ', '') }}>
-                      {formatShare(conversion)}<small> {formatCount(people)}</small>
-                      {mayOpen && lost > 0 && <button type='button' class='quiet' title='dropped out' onClick={() => setDropped({ of: part, step: index + 2, lost })}>−{formatCount(lost)}<span class='hidden'> dropped out before step {index + 2}: {partName(part)}</span></button>}
+                      {formatShare(conversion)}<small> <PeopleNumber of={people} {...place(part, index + 2, 'reached')} open={open} /></small>
+                      {open !== undefined && lost > 0 && <button type='button' class='quiet' title='dropped out' onClick={() => open(place(part, index + 2, 'lost'))}>−{formatCount(lost)}<span class='hidden'> dropped out before step {index + 2}: {partName(part)}</span></button>}
                     </td>
                   )
                 })}
@@ -194,7 +202,6 @@ function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }
           </Table>
         </>
       )}
-      {dropped !== undefined && <Dropouts definition={definition} dropped={dropped} onClose={() => setDropped(undefined)} />}
     </>
   )
 }
@@ -204,36 +211,9 @@ function Bar ({ share }: { share: number }) {
   return <svg class='share' aria-hidden='true' width='160' height='14' viewBox='0 0 160 14' preserveAspectRatio='none'><rect class='whole' width='160' height='14' /><rect width={share * 160} height='14' /></svg>
 }
 
-function Dropouts ({ definition, dropped: { of: { part, value }, step, lost }, onClose }: { definition: Definition, dropped: Dropped, onClose: () => void }) {
-  const list = useLoaded(`dropouts ${step} ${part} ${value}`, async (signal) =>
-    await request<{ results: { person_id: string, entered_at: string, name: string, is_known: boolean }[] }>(`/api/projects/${projectId.value}/questions/dropouts`, {
-      method: 'POST', body: { definition, step, limit: LISTED, part, value }, signal
-    }))
-  return (
-    <Dialog title={`Who did not get to step ${step}${part === 'all' ? '' : `: ${showText(partName({ part, value }), 60)}`}`} onClose={onClose} isWide>
-      <Show of={list} what='The persons'>
-        {({ results }) => (
-          <>
-            <p class='hint'>Latest entry first{lost > LISTED && `: the first ${LISTED} of ${formatCount(lost)}`}.</p>
-            <Table label='Persons' head={['Person', `Entered (${zoneLabel()})`]}>
-              {results.map(({ person_id: person, entered_at: at, name, is_known: isKnown }) => (
-                <tr key={person}>
-                  <td><a {...linkTo(`/projects/${projectId.value}/${isKnown ? 'persons/' : 'stored?person='}${person}`)}>{name === '' ? person : showText(name, 80)}</a></td>
-                  <td><Time at={at} /></td>
-                </tr>
-              ))}
-            </Table>
-          </>
-        )}
-      </Show>
-      <p class='actions'><button type='button' onClick={onClose}>Close</button></p>
-    </Dialog>
-  )
-}
+interface RetentionViewProps { answered: Answered, answer: RetentionAnswer, definition: Definition, onAsk?: Ask | undefined, open: Open }
 
-interface RetentionViewProps { answered: Answered, answer: RetentionAnswer, definition: Definition, onAsk?: Ask | undefined }
-
-function RetentionView ({ answered: { kept_from: kept }, answer: { cohorts }, definition, onAsk }: RetentionViewProps) {
+function RetentionView ({ answered: { kept_from: kept }, answer: { cohorts }, definition, onAsk, open }: RetentionViewProps) {
   const isFirst = definition.kind === 'retention' && definition.cohort !== 'any'
   const unit = definition.kind === 'retention' ? definition.interval : ''
   const most = Math.max(0, ...cohorts.map(({ returned }) => returned.length))
@@ -250,12 +230,12 @@ function RetentionView ({ answered: { kept_from: kept }, answer: { cohorts }, de
         {cohorts.map(({ start, people, returned }) => (
           <tr key={start}>
             <td><time dateTime={start}>{start}</time></td>
-            <td class='number'>{formatCount(people)}{returned[0]?.is_partial === true && ' *'}</td>
+            <td class='number'><PeopleNumber of={people} title={`Started in the ${unit} of ${start}`} cell={{ start }} open={open} />{returned[0]?.is_partial === true && ' *'}</td>
             {returned.slice(1).map(({ people: back, is_partial: isPartial }, index) => {
               const share = shareOf(back, people)
               return (
                 <td key={index} class='number' style={{ '--share': `${Math.round((share ?? 0) * 60)}%` }}>
-                  {formatShare(share)}{isPartial && ' *'}{share !== null && <small> {formatCount(back)}</small>}
+                  {formatShare(share)}{isPartial && ' *'}{share !== null && <small> <PeopleNumber of={back} title={`Started in the ${unit} of ${start}, returned in ${unit} ${index + 1}`} cell={{ start, returned: index + 1 }} open={open} /></small>}
                 </td>
               )
             })}
