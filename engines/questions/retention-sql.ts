@@ -19,7 +19,7 @@ ARRAY JOIN arrayFilter(number -> number = started OR number > started AND ${hasP
 GROUP BY cohort, bucket ORDER BY cohort, bucket`
 }
 
-/** People who started in the period of `start` and returned so many periods later; 0: everybody who started. */
+/** People who started in the period of `start` and returned `returned` periods later; 0: everybody who started. */
 export interface RetentionCell { start: string, returned: number }
 
 /** @throws {HttpError} 400 for a period that the question does not have. */
