@@ -50,7 +50,7 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  * 3. `platform/directory/`: which project is it; `capture/quotas.ts`: has it sent too much
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `frames/`: from rows to a frame
- * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable
+ * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable; `registry/` says how far it is
  *
  * `warnings/` counts what is not stored as sent; `browser-sdk/` serves the scripts that send the events of pages.
  */
@@ -92,7 +92,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     health: {
       registry: metrics.registry,
       // Until then every event would be answered with 503: the watermark does not wait for it.
-      phase: () => phase === 'running' && !publishing.presence.isRegistered ? 'starting' : phase,
+      phase: () => phase === 'running' && !publishing.registry.isRegistered ? 'starting' : phase,
       ...healthOf(config, { ...publishing, keys, parts })
     }
   })
@@ -115,9 +115,9 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
 /** What `/_health` and `/_readiness` say beside the phase of the process. */
 function healthOf (
   config: IngestConfig,
-  { link, presence, spool, failures, keys, parts }: Publishing & { keys: KeyDirectory, parts: () => HealthPart[] }
+  { link, registry, spool, failures, keys, parts }: Publishing & { keys: KeyDirectory, parts: () => HealthPart[] }
 ): Pick<HealthOptions, 'checks' | 'parts'> {
-  const isConnected = (): boolean => link.isUp() && presence.isRegistered
+  const isConnected = (): boolean => link.isUp() && registry.isRegistered
   return {
     checks: {
       nats: async () => { if (!isConnected()) throw new Error('not connected') },

@@ -21,7 +21,7 @@ export interface CaptureDeps {
   captureLarge: CaptureLarge
   /** Memory of large bodies as they come. */
   budget: BodyBudget
-  publishing: Pick<Publishing, 'partitions' | 'persons' | 'quarantine' | 'warnings' | 'publishedThrough' | 'presence'>
+  publishing: Pick<Publishing, 'partitions' | 'persons' | 'quarantine' | 'warnings' | 'registry'>
   /** Shows events to those who watch. */
   limits: BodyLimits
 }
@@ -62,10 +62,11 @@ const SMALL_INFLATED_BYTES = 1_048_576
  */
 export function createCapture (deps: CaptureDeps): Capture {
   const { admissions, counts, takeEvent, captureLarge, budget, limits } = deps
-  const { warnings, publishedThrough, presence } = deps.publishing
+  const { warnings, registry } = deps.publishing
+  const { publishedThrough } = registry
 
   return function capture (request) {
-    if (!presence.isRegistered) {
+    if (!registry.isRegistered) {
       throw new HttpError(503, 'server_error', 'stream_unavailable', 'This process has not reached NATS since it started. Try again.')
     }
     const chunks = readAtOnce(request, limits.maxBodyBytes)

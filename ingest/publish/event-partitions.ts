@@ -5,7 +5,7 @@ import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
 import type { EventRow, RequestContext } from '../event.ts'
 import { type EncodedFrame, FrameEncoder, isFull, needsNewMessage } from '../frames/frame-encoder.ts'
 import type { Publish } from './acknowledged-publisher.ts'
-import { alsoReceived, type InFlight, type PublishedThrough } from './published-through.ts'
+import { alsoReceived, type InFlight, type PublishedThrough } from '../registry/published-through.ts'
 
 /**
  * Live events older than this take the historical partitions. So an insert of live events touches three monthly

@@ -8,11 +8,9 @@ import type { ShutdownStep } from '../../platform/process-lifecycle.ts'
 import type { IngestConfig } from '../config.ts'
 import { createDurablePublisher, createPublishCounts, type PublishFailures } from './durable-publisher.ts'
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
-import { ReceiptClock } from './receipt-clock.ts'
 import { countStoredLetters, createBuildLetter, type Quarantine } from './quarantine.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
-import { Presence } from './presence.ts'
-import { PublishedThrough } from './published-through.ts'
+import { Registry } from '../registry/registry.ts'
 import { openStreamLink, type StreamLink } from './stream-link.ts'
 import { WarningTotals } from '../warnings/warning-totals.ts'
 import { adoptSpools, openOwnSpool } from '../spool/spool-folders.ts'
@@ -28,8 +26,7 @@ export interface Publishing {
   link: StreamLink
   spool: Spool
   failures: Readonly<PublishFailures>
-  publishedThrough: PublishedThrough
-  presence: Presence
+  registry: Registry
   shutdownSteps: ShutdownStep[]
 }
 
@@ -66,14 +63,12 @@ export async function openPublishing (
   const spool = await openOwnSpool(spools)
   metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when full, requests get 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
-  const clock = new ReceiptClock()
-  const publishedThrough = new PublishedThrough(() => clock.now(), () => spool.isSettled)
-  const presence: Presence = new Presence({
-    processId, link, spool, publishedThrough, clock, replicas: config.streams.replicas, logger, now: Date.now,
-    hasStraySpools: () => adoption.hasStraySpools()
+  const registry: Registry = new Registry({
+    processId, link, spool, replicas: config.streams.replicas, logger, hasStraySpools: () => adoption.hasStraySpools()
   })
-  const adoption = await adoptSpools({ ...spools, link, retire: async (folder) => await presence.retire(folder) })
-  await presence.start()
+  const { publishedThrough } = registry
+  const adoption = await adoptSpools({ ...spools, link, retire: async (folder) => await registry.retire(folder) })
+  await registry.start()
 
   const events = { publish: publisher.publishEvents, nextMessageId }
   warnings = new WarningTotals({ ...events, source: processId, logger, now: Date.now })
@@ -95,13 +90,12 @@ export async function openPublishing (
     link,
     spool,
     failures: publisher.failures,
-    publishedThrough,
-    presence,
+    registry,
     shutdownSteps: [
       { name: 'publish the last warnings', run: async () => await warnings.close() },
       { name: 'stop adopting spools', run: async () => await adoption.stop() },
       { name: 'stop draining the spool', run: async () => await publisher.close() },
-      { name: 'remove the entry from NATS', run: async () => await presence.stop() },
+      { name: 'remove the entry from NATS', run: async () => await registry.stop() },
       { name: 'give the spool back', run: async () => await spool.close() },
       { name: 'close nats', run: async () => await link.close() }
     ]

@@ -10,7 +10,7 @@ import type { StreamLink } from '../publish/stream-link.ts'
 import { listSegments } from './segment-writer.ts'
 import { drainSpool } from './drain-spool.ts'
 import { hasRefusedRecords, Spool } from './spool.ts'
-import { readRegistration } from './spool-registration.ts'
+import { readRegistration } from '../registry/spool-registration.ts'
 
 interface OpenSpoolsOptions {
   /** Folder of all spools of this machine: one numbered folder for each ingest process that ran at a time. */

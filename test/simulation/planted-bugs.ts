@@ -43,7 +43,7 @@ const BUGS: readonly PlantedBug[] = [
   ['529050d7', 'an insert of unknown outcome is forgotten with the session', 'pipeline/events/partition-progress.ts',
     '    this.#next = lease.record\n',
     '    this.#next = { ...lease.record, doubtful: [] }\n'],
-  ['31e75648', 'ingest takes events before NATS has its entry', 'ingest/publish/presence.ts',
+  ['31e75648', 'ingest takes events before NATS has its entry', 'ingest/registry/registry.ts',
     '  get isRegistered (): boolean {\n    return this.#isRegistered\n',
     '  get isRegistered (): boolean {\n    return true\n'],
   ['', 'the spool answers before it is flushed', 'ingest/spool/segment-writer.ts',

@@ -2,10 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createAcknowledgedPublisher } from '../../ingest/publish/acknowledged-publisher.ts'
 import { createDurablePublisher } from '../../ingest/publish/durable-publisher.ts'
-import { ReceiptClock } from '../../ingest/publish/receipt-clock.ts'
 import { createPersonsPartitions, encodeUpdate } from '../../ingest/publish/persons-partitions.ts'
-import { Presence } from '../../ingest/publish/presence.ts'
-import { PublishedThrough } from '../../ingest/publish/published-through.ts'
+import { Registry } from '../../ingest/registry/registry.ts'
 import type { StreamLink } from '../../ingest/publish/stream-link.ts'
 import { Spool } from '../../ingest/spool/spool.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
@@ -171,20 +169,18 @@ async function startSimulatedIngest (
   const spool = await Spool.open({ folder, lock: { release: () => {} }, maxBytes: 1e9, logger })
   const counts = { published: 0, spooled: 0, drained: 0, refused: 0, inFlightBytes: 0, observeAckMs: () => {} }
   const publisher = createDurablePublisher({ link, spool, logger }, counts)
-  const clock = new ReceiptClock()
-  const publishedThrough = new PublishedThrough(() => clock.now(), () => spool.isSettled)
-  const presence = new Presence({
-    processId: owner.name, link, spool, publishedThrough, clock, replicas: 1, logger, now: Date.now,
-    hasStraySpools: () => false
+  const registry = new Registry({
+    processId: owner.name, link, spool, replicas: 1, logger, hasStraySpools: () => false
   })
-  await presence.start()
+  const { publishedThrough } = registry
+  await registry.start()
   let messages = 0
   const nextMessageId = (): string => `${owner.name}-${messages++}`
   const persons = createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId })
   async function capture (
     { headers, payload }: KnownMessage, subject: string, onReceived: (at: number) => void
   ): Promise<void> {
-    if (!presence.isRegistered) throw new Error('not registered')
+    if (!registry.isRegistered) throw new Error('not registered')
     const receivedAt = publishedThrough.receivedAt()
     onReceived(receivedAt)
     const inFlight = publishedThrough.begin(receivedAt)

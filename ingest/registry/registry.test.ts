@@ -13,7 +13,7 @@ import {
 import { EVENTS_STREAM, HEADER } from '../../schema/wire/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { loadIngestConfig } from '../config.ts'
-import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spool-registration.ts'
+import { readRegistration, spoolFolderId, writeRegistration } from './spool-registration.ts'
 import { type Ingest, startIngest } from '../start-ingest.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 
