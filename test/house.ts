@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 79_051,
+  lines: 79_013,
   serverLines: 5_500,
   platformLines: 4_664,
   trackedFiles: 1_532,
