@@ -96,7 +96,7 @@ t.test('what a client sends after its answer is read up to a limit, in bytes and
   }
 })
 
-t.test('a server that stops does not wait for connections on which nothing arrived', async (t) => {
+t.test('a server that stops does not wait for connections on which nothing arrived', { timeout: 20_000 }, async (t) => {
   const server = createServer((_request, response) => { setTimeout(() => response.end('fine'), 200) })
   closeUnusedConnections(server)
   server.listen(0, '127.0.0.1')

@@ -10,6 +10,7 @@
  * failed. The output of each file is in `.tap/test-results/`.
  */
 import { spawn } from 'node:child_process'
+import { statSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { ALONE, createTestKinds, EMBEDDED, EMBEDDED_CORE, isSystemTest, listTests, TEST_KINDS } from './kinds.ts'
@@ -20,7 +21,7 @@ import { inSeconds, renderTimes } from './times.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const RESULTS = path.join(ROOT, '.tap', 'test-results')
-/** Files at a time; as many more begin while cores are idle. */
+/** Files at a time; while cores are idle, up to three times this number. */
 const JOBS = Number(process.env.MILLRACE_TEST_JOBS ?? 3)
 /** Lines of a failure that are printed where it happened; the whole is in the results. */
 const MOST_LINES = 60
@@ -34,7 +35,7 @@ await buildRunner()
 await rm(RESULTS, { recursive: true, force: true })
 const needsServices = files.some((file) => kindOf(file) !== 'unit')
 if (needsServices) await startSharedServices(process.pid)
-await runTestFiles(files.map(describeFile), { jobs: JOBS, mostJobs: 2 * JOBS, results: RESULTS, onResult: printResult })
+await runTestFiles(files.map(describeFile), { jobs: JOBS, mostJobs: 3 * JOBS, results: RESULTS, onResult: printResult })
 if (needsServices) await stopSharedServices(process.pid)
 
 process.stdout.write(`\n${renderTimes(results, kindOf)}`)
@@ -52,14 +53,17 @@ async function buildRunner (): Promise<void> {
   if (code !== 0) process.exit(code)
 }
 
-/** What takes longest begins first; within a kind the order is random, so that no file counts on another. */
+/**
+ * What takes longest begins first: the kinds in turn, and of a kind long files, on the whole. Chance moves each a bit,
+ * so that no file counts on another.
+ */
 async function chooseFiles (): Promise<string[]> {
-  const all = (await listTests())
-    .map((file) => ({ file, place: Math.random() }))
-    .sort((a, b) => a.place - b.place)
-    .map(({ file }) => file)
-  const chosen = all.filter(isChosen)
-  return chosen.sort((a, b) => TEST_KINDS.indexOf(kindOf(b)) - TEST_KINDS.indexOf(kindOf(a)))
+  const all = (await listTests()).filter(isChosen).map((file) => ({
+    file,
+    kind: TEST_KINDS.indexOf(kindOf(file)),
+    weight: statSync(path.join(ROOT, file)).size * (0.5 + Math.random())
+  }))
+  return all.sort((a, b) => b.kind - a.kind || b.weight - a.weight).map(({ file }) => file)
 }
 
 function isChosen (file: string): boolean {

@@ -10,10 +10,10 @@ const WORKER = path.join(import.meta.dirname, 'test-worker.ts')
 const STUCK_MS = Number(process.env.TAP_TIMEOUT ?? 480) * 1000 + 120_000
 /** So long a worker may take to close what its files share. */
 const END_MS = 20_000
-/** Interval between looks at the load of the machine, ms: a file takes seconds until it needs what it will. */
-const LOAD_INTERVAL_MS = 3000
+/** Interval between looks at the load of the machine, ms. */
+const LOAD_INTERVAL_MS = 1500
 /** A further process starts while so much of all cores is idle, and ends when less than the second is. */
-const IDLE = { start: 0.2, end: 0.04 }
+const IDLE = { start: 0.15, end: 0.04 }
 /** A whole system of a test, with its browser, has less. */
 const FREE_BYTES = 3e9
 

@@ -6,7 +6,7 @@ export interface TestTime {
   ms: number
 }
 
-const SLOWEST = 15
+const SLOWEST = 20
 
 /** The files and their time by layer, and the slowest of them. Several ran at a time. */
 export function renderTimes (times: readonly TestTime[], kindOf: (file: string) => TestKind): string {

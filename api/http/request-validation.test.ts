@@ -42,6 +42,9 @@ const HOSTILE = {
   ]
 }
 
+/** Every third value is tried with a parameter, and others with the next one; long runs try all. */
+const STRIDE = process.env.MILLRACE_TEST_LONG === '1' ? 1 : 3
+
 /** Bytes that are no text at all: the path or query does not decode. */
 const BROKEN = ['%', '%E0%A4%A', '%ED%A0%80', '%FF%FE', '%zz']
 
@@ -119,12 +122,13 @@ t.test('every parameter of every route refuses values of another type, by its na
 })
 
 t.test('no text in a path or query brings a route down', async (t) => {
-  let asked = 0
+  let [asked, tried] = [0, 0]
   const faults: string[] = []
   // Valid requests get an endless stream, which the tests of the live feed read.
   for (const operation of operations.filter(({ template }) => !template.endsWith('/events/live'))) {
     for (const parameter of operation.parameters) {
-      const values = [...HOSTILE.text, ...BROKEN, 'a'.repeat(401), 'a'.repeat(5000)]
+      const values = [...HOSTILE.text, ...BROKEN, 'a'.repeat(401), 'a'.repeat(5000)].filter((_, index) => (index + tried) % STRIDE === 0)
+      tried++
       if (parameter.in === 'query') values.push('', `a&${parameter.name}=b`, `a&${parameter.name}[]=b`)
       await Promise.all(values.map(async (value) => {
         const { status, headers, body } = await ask(operation, buildUrl(operation, parameter, parameter.in === 'path' ? value : `${parameter.name}=${value}`))

@@ -1,11 +1,9 @@
-import { execFileSync } from 'node:child_process'
 import { appendFile, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { runMain, chooseSettings } from '../../embedded/supervisor/testing/run-main.ts'
-import { isRoot } from '../../embedded/postgres/postgres-cluster.ts'
 import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
@@ -18,12 +16,6 @@ import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
 import { verifyBackupFiles } from './backup-files.ts'
 import { readManifest } from './backup-folder.ts'
-import { interruptBackups, interruptRestore } from './testing/interrupt-backup.ts'
-
-/** A campaign kills more often: `MILLRACE_TEST_KILLS=100 npx node cli/backup/backup.test.ts`. */
-const KILLS = Number(process.env.MILLRACE_TEST_KILLS ?? 3)
-
-t.setTimeout(480_000 + KILLS * 5000)
 
 const PROMOTED = `SELECT name, type, default_expression, comment, compression_codec AS codec
   FROM system.columns WHERE database = currentDatabase() AND table = 'events' AND name = 'p_plan'`
@@ -52,30 +44,14 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   await t.test('a later one shares the parts that did not change', async (t) => {
     await sharesParts(t, { stack, root })
   })
-  await t.test('one that its disk has no files (inodes) for is refused, and leaves nothing', { skip: isRoot() ? false : 'only root can mount' }, async (t) => {
-    const disk = await mkdtemp(path.join(root, 'inodes-'))
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'nr_inodes=300', 'millrace-test', disk])
-    t.teardown(() => { execFileSync('umount', ['--lazy', disk]) })
-
-    const refused = await cli(['backup', path.join(disk, 'backup')], stack.dataDir)
-    t.equal(refused.code, 1)
-    t.match(refused.err, /MB and \d+ files \(inodes\) are free, and the backup may need .* files \(inodes\): remove older backups/)
-    t.same(await readdir(disk), [], 'not even the folder that it made')
-  })
   const intoRunning = await cli(['restore', backup], stack.dataDir)
   t.equal(intoRunning.code, 1)
   t.match(intoRunning.err, /not empty: stop Millrace/)
-  await t.test('one that is killed has a manifest only when it is complete', async (t) => {
-    await interruptBackups(t, { root, dataDir: stack.dataDir, kills: KILLS })
-  })
   const flag = await stack.sql`SELECT key FROM feature_flags`
   await stack.stop()
   await refusesWhatIsNotWhole(t, { root, backup })
 
   const restored = path.join(root, 'data')
-  await t.test('a restore that is killed leaves nothing that starts, and starts over', async (t) => {
-    await interruptRestore(t, { backup, dataDir: restored })
-  })
   const filled = await cli(['restore', backup], restored, { isTTY: true })
   t.equal(filled.code, 0, filled.err)
   t.match(filled.err, /restoring +\[#*\.*\] \d+ %/, 'a bar')

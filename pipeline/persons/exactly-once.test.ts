@@ -16,7 +16,7 @@ import { noCopiesWait, startPersonsStores, type StoredPerson, type PersonsStores
  * Each sequence has a project of its own, so that each has one right outcome. A campaign takes more, and another seed:
  * `MILLRACE_TEST_SEQUENCES=10000 MILLRACE_TEST_SEED=5 npx node pipeline/persons/exactly-once.test.ts`.
  */
-const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? (process.env.MILLRACE_TEST_LONG === '1' ? 3000 : 600))
+const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? (process.env.MILLRACE_TEST_LONG === '1' ? 3000 : 200))
 const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 4)
 
 /** Messages on their way at a time. */

@@ -27,7 +27,7 @@ t.test('every event gets the right receipt, whatever became of it', async (t) =>
   await setRetention(sql, { what: 'events', projectId: null, days: 365 })
 
   const [stored, repeated, refused, dropped, deleted] =
-    [makeUuids(50), makeUuids(30), makeUuids(4), makeUuids(40), makeUuids(20)] as const
+    [makeUuids(12), makeUuids(8), makeUuids(4), makeUuids(8), makeUuids(6)] as const
   await send(ingest, [
     ...toEvents(stored), ...toEvents(repeated), ...toEvents(refused, 'refused'), ...toEvents(dropped, ''),
     ...toEvents(deleted, 'e', 'forgotten')
@@ -41,11 +41,11 @@ t.test('every event gets the right receipt, whatever became of it', async (t) =>
   t.match(await deletePerson({ projectId: 1, uuid: personUuid(1, 'forgotten'), withEvents: true }, { sql, clickhouse: client, waitMs: 60_000 }), { isDone: true })
   await deletions.stop()
   for (const each of partition) await each.stop()
-  const waiting = makeUuids(40)
+  const waiting = makeUuids(8)
   await send(ingest, toEvents(waiting))
 
-  const neverSent = makeUuids(20)
-  const tooOld = Array.from({ length: 20 }, () => makeUuidV7(LONG_AGO))
+  const neverSent = makeUuids(6)
+  const tooOld = Array.from({ length: 6 }, () => makeUuidV7(LONG_AGO))
   const expected: [fate: Receipt['fate'], uuids: readonly string[]][] = [
     ['stored', stored], ['stored', repeated], ['dead_letter', refused], ['dropped', dropped], ['deleted', deleted],
     ['waiting', waiting], ['unknown', neverSent], ['deleted', tooOld]

@@ -30,14 +30,14 @@ export async function interruptBackups (t: Test, { root, dataDir, kills }: Inter
   const shadow = path.join(dataDir, 'clickhouse', 'shadow')
   const random = createRandom(5)
   const startedAt = performance.now()
-  t.equal(await run(['backup', path.join(root, 'whole')], dataDir).exited, 0)
+  t.equal(await runCommand(['backup', path.join(root, 'whole')], dataDir).exited, 0)
   const tookMs = performance.now() - startedAt
   t.same(await listFrozen(shadow), [], 'nothing stays frozen')
 
   let complete = 0
   for (let kill = 0; kill < kills; kill++) {
     const folder = path.join(root, `killed-${kill}`)
-    const backup = run(['backup', folder], dataDir)
+    const backup = runCommand(['backup', folder], dataDir)
     // The start of the command is a third of its time; what matters comes after it.
     await delay(tookMs * (0.3 + 0.8 * random()))
     backup.kill()
@@ -47,7 +47,7 @@ export async function interruptBackups (t: Test, { root, dataDir, kills }: Inter
   t.comment(`${complete} of ${kills} that were killed have a manifest`)
 
   const folder = path.join(root, 'killed-at-its-end')
-  const backup = run(['backup', folder], dataDir)
+  const backup = runCommand(['backup', folder], dataDir)
   await appeared(folder, 'manifest.json')
   backup.kill()
   await backup.exited
@@ -59,7 +59,7 @@ export async function interruptBackups (t: Test, { root, dataDir, kills }: Inter
 export async function interruptRestore (
   t: Test, { backup, dataDir }: { backup: string, dataDir: string }
 ): Promise<void> {
-  const killed = run(['restore', backup], dataDir)
+  const killed = runCommand(['restore', backup], dataDir)
   await appeared(path.join(dataDir, 'clickhouse'), 'data')
   killed.kill()
   await killed.exited
@@ -87,13 +87,19 @@ async function appeared (folder: string, name: string): Promise<void> {
   await waitFor(async () => (await readdir(folder)).includes(name), { everyMs: 1 })
 }
 
-function run (args: string[], dataDir: string): { kill: () => void, exited: Promise<number | null> } {
+/** Runs a command on a data directory. */
+export function runCommand (
+  args: string[], dataDir: string
+): { kill: () => void, exited: Promise<number | null>, printed: () => string } {
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env
+  let printed = ''
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH, HOME, NODE_COMPILE_CACHE, MILLRACE_DATA_DIR: dataDir }, stdio: 'ignore'
+    env: { PATH, HOME, NODE_COMPILE_CACHE, MILLRACE_DATA_DIR: dataDir }, stdio: ['ignore', 'ignore', 'pipe']
   })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => { printed += text })
   return {
     kill: () => { child.kill('SIGKILL') },
-    exited: once(child, 'exit').then(([code]) => code as number | null)
+    exited: once(child, 'close').then(([code]) => code as number | null),
+    printed: () => printed
   }
 }
