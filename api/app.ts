@@ -57,7 +57,6 @@ import { sqlRoutes } from './queries/sql-routes.ts'
 import { statusRoutes } from './status/status-routes.ts'
 import { savedQueryRoutes } from './queries/saved-query-routes.ts'
 
-/** Everything the API depends on, created once in `main.ts` or by a test. */
 export interface ApiDeps {
   logger: Logger
   sql: Sql
@@ -68,16 +67,12 @@ export interface ApiDeps {
   analystUrl: string
   /** Tells the place of an address, for flags; absent: places are unknown. */
   locate?: LocateAddress
-  /** What else health reports. */
   parts?: () => HealthPart[]
-  /** For dead letters and receipts. */
   nats: NatsOnDemand
   /** Keys and projects, in memory, with the owners of personal keys. */
   keys: KeyDirectory
   metrics: Metrics
-  /** Flags of all projects, in memory. */
   definitions: DefinitionCache
-  /** The status of the whole installation. */
   status: () => Promise<Status>
   imports: ImportRunner
   /** Base of absolute links; when empty, the address of the request. */

@@ -97,7 +97,6 @@ function readUrls (text: string, port: number): string[] {
   return urls.length === 0 ? [`http://127.0.0.1:${port}`] : urls
 }
 
-/** Where this process reaches itself. */
 function ownUrl (host: string, port: number): string {
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`

@@ -168,7 +168,6 @@ function pingEachSecond (ping: () => Promise<unknown>, onSecond: (silentMs: numb
   return () => { clearInterval(timer) }
 }
 
-/** A service that a command uses does not answer. */
 export class ServiceTimeoutError extends MillraceError {
   constructor (service: ServiceName, timeoutMs: number) {
     super('MILLRACE_SERVICE_TIMEOUT', `${service} did not answer for ${timeoutMs / 1000} s, so the command gave up: ` +

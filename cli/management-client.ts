@@ -12,9 +12,7 @@ type Query = Readonly<Record<string, string | number | boolean | undefined>>
 interface Request {
   /** Values of the parameters of the path, such as `id`. */
   params?: Readonly<Record<string, string | number>>
-  /** Undefined values are left out. */
   query?: Query
-  /** Sent as JSON. */
   body?: unknown
   /** Longest wait for the answer, in milliseconds; default: that of `--timeout`. */
   timeoutMs?: number

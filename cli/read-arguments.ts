@@ -13,14 +13,12 @@ export function readDuration (text: string): number {
   return seconds
 }
 
-/** Reads the id of a project. */
 export function readId (text: string): number {
   const id = Number(text)
   if (!/^\d+$/.test(text) || id < 1 || id > 2_147_483_647) throw new InvalidArgumentError('Give a whole number of at least 1.')
   return id
 }
 
-/** Reads ids of an option that may be repeated. */
 export function collectIds (text: string, before: number[] = []): number[] {
   return [...before, readId(text)]
 }

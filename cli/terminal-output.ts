@@ -5,12 +5,10 @@ export type Column<T> = Field<T> | readonly [title: string, show: Field<T> | ((r
 
 type Field<T> = keyof T & string
 
-/** How a command prints its result. */
 export interface Output {
   json?: boolean
 }
 
-/** Option of every command that prints data. */
 export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
 
 const WIDTH = 30
@@ -45,7 +43,6 @@ export function printFields (context: CliContext, fields: Record<string, unknown
   }
 }
 
-/** A value on one line of a terminal. */
 export function toText (value: unknown): string {
   if (value === null || value === undefined) return '-'
   if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z')

@@ -40,15 +40,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 79_013,
+  lines: 78_384,
   serverLines: 5_500,
   platformLines: 4_664,
   trackedFiles: 1_541,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
-  assertions: 156,
-  casts: 275,
+  assertions: 154,
+  casts: 272,
   phrases: 75
 } satisfies Record<keyof House, number>
 

@@ -64,7 +64,6 @@ export async function deleteLink (sql: Sql, { projectId, boardId }: BoardKey, id
   if (deleted.length === 0) throw notFound()
 }
 
-/** What a link shows. */
 export interface SharedBoard {
   linkId: number
   madeAt: Date
@@ -72,7 +71,6 @@ export interface SharedBoard {
   timezone: string
   name: string
   description: string
-  /** Those that the link may show. */
   tiles: Tile[]
 }
 

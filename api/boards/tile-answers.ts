@@ -25,10 +25,8 @@ const AT_ONCE = 2
 const MAX_WAIT_MS = 60_000
 /** A query may take 60 s; the rest is for reading its result. */
 const MAX_SECONDS = 90
-/** Of the result of a saved query. */
 const RESULT_LIMITS = { rows: 1000, bytes: 1_000_000 }
 
-/** What stands at one place of a board. */
 export interface Tile { kind: 'question' | 'saved_query', id: number }
 
 export interface TileAsked {

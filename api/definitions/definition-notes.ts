@@ -19,7 +19,6 @@ export const notesSchema = {
   hidden: { type: 'boolean', description: 'Omitted from lists with `exclude_hidden=true`; events are stored and counted as usual.' }
 } as const
 
-/** Their schema in bodies. */
 export const noteChangesSchema = {
   description: { type: 'string', maxLength: 3000 },
   owner: { type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Id of a user; null: nobody.' },
@@ -27,12 +26,10 @@ export const noteChangesSchema = {
   hidden: { type: 'boolean' }
 } as const
 
-/** What PATCH may change of them. */
 export type NoteChanges = Value<{ type: 'object', properties: typeof noteChangesSchema }>
 
 export const tagListSchema = { type: 'array', maxItems: MAX_TAGS, items: { type: 'string', minLength: 1, maxLength: 255 } } as const
 
-/** Filters of a list by its notes. */
 export const noteFiltersSchema = {
   exclude_hidden: { type: 'boolean', default: false, description: 'true: omit hidden definitions.' },
   verified: { type: 'boolean', description: 'true: only verified definitions; false: only unverified ones. Default: both.' }
@@ -40,12 +37,10 @@ export const noteFiltersSchema = {
 
 export type NoteFilters = Partial<Value<{ type: 'object', properties: typeof noteFiltersSchema }>>
 
-/** The condition of the filters, for a table of definitions `AS d`. */
 export function matchNotes (sql: Sql, { exclude_hidden: excludeHidden = false, verified }: NoteFilters): Statement {
   return sql`(NOT ${excludeHidden}::boolean OR NOT d.hidden) AND ${verified === undefined ? sql`true` : sql`d.verified = ${verified}`}`
 }
 
-/** Assignments of an UPDATE. */
 export function assignNotes (sql: Sql, { description, owner, verified, hidden }: NoteChanges): Statement[] {
   return [
     ...(description === undefined ? [] : [sql`description = ${description}`]),

@@ -1,4 +1,3 @@
-/** Statistics of the events of one definition. */
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -13,7 +12,6 @@ import { findEventDefinition } from './event-definition.ts'
 
 interface ProfileDeps { sql: Sql, clickhouse: ClickHouse, now: () => number }
 
-/** Routes below one event definition. */
 export async function eventProfileRoutes (
   app: FastifyInstance, { sql, clickhouse }: Omit<ProfileDeps, 'now'>
 ): Promise<void> {
@@ -25,7 +23,6 @@ export async function eventProfileRoutes (
   })
 }
 
-/** Routes below one property definition. */
 export async function propertyProfileRoutes (
   app: FastifyInstance, { sql, clickhouse, now }: ProfileDeps
 ): Promise<void> {

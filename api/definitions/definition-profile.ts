@@ -41,10 +41,8 @@ export const propertyProfileSchema = object({
   events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
 })
 
-/** Statistics of an event beyond its definition. */
 type EventProfile = Row<typeof eventProfileSchema>
 
-/** The same of a property. */
 type PropertyProfile = Omit<Row<typeof propertyProfileSchema>, 'from'>
 
 type SeenType = PropertyProfile['types'][number]
@@ -173,7 +171,6 @@ async function readSamples (
   { ...params, day: Math.floor(lastSeenAt.getTime() / DAY_MS), typed: `${entry[0]}${TYPE_CODES[type]}${entry.slice(1)}` })
 }
 
-/** The properties of an event. */
 export async function profileEvent (
   clickhouse: ClickHouse, { projectId: project, name: event }: { projectId: number, name: string }
 ): Promise<EventProfile> {

@@ -2,21 +2,19 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { type CursorKind, decodeCursor, encodeCursor, matchSearch, searchQueryProperties } from '../http/list-queries.ts'
+import { type KeyedList, matchSearch, type OrderKey, searchQueryProperties } from '../http/list-queries.ts'
 import type { Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { matchNotes, noteFiltersSchema } from './definition-notes.ts'
-import { answerDefinitions, type DefinitionList, definitionPageSchema } from './definition-page.ts'
+import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { eventProfileRoutes } from './definition-profile-routes.ts'
 import {
-  type EventDefinition, eventDefinitionChangesSchema, eventDefinitionSchema,
-  findEventDefinition, selectEventDefinition
+  eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition, selectEventDefinition
 } from './event-definition.ts'
 import { eventVolumeRoutes } from './event-volume-routes.ts'
 import { deleteDefinition, updateEventDefinition } from './write-definition.ts'
 
-/** Which events to list: all, those of SDKs (`$pageview`), or custom ones. */
 const EVENT_TYPES = ['all', 'event', 'event_custom', 'event_posthog'] as const
 
 const EVENT_ORDERINGS = [
@@ -81,66 +79,24 @@ async function refuseLanguage (request: FastifyRequest): Promise<void> {
 type EventDefinitionQuery = Value<typeof listQuery>
 
 /** Names are unique, so every order ends with the name and has no ties. Names compare by their bytes. */
-function eventDefinitionList (
-  sql: Sql, projectId: number, query: EventDefinitionQuery
-): DefinitionList<EventDefinition & { sort_key: string }> {
-  const order = buildOrder(sql, query.ordering)
-  const after = decodeCursor(query.after, query.ordering, [order.kind, 'text'])
+function eventDefinitionList (sql: Sql, projectId: number, query: EventDefinitionQuery): KeyedList {
+  const descends = query.ordering.startsWith('-')
+  const name = { by: sql`d.name COLLATE "C"`, kind: 'text' } as const
+  const keys: Record<string, OrderKey[]> = {
+    name: [{ ...name, descends }],
+    volume_30_day: [{ by: sql`d.volume_30_day`, kind: 'integer', descends }, name],
+    // Definitions that were never seen count as the oldest.
+    last_seen_at: [{ by: sql`COALESCE(d.last_seen_at, '-infinity')`, kind: 'time', descends }, name]
+  }
   return {
-    table: 'event_definitions',
-    query,
-    columns: sql`${selectEventDefinition(sql)}, (${order.key})::text AS sort_key`,
+    order: query.ordering, select: selectEventDefinition(sql), from: sql`event_definitions AS d`,
+    keys: keys[query.ordering.replace('-', '')] ?? [name],
     where: sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
-      AND ${matchSearch(sql, sql`d.name`, query.search)} AND ${matchNotes(sql, query)}`,
-    orderBy: order.by,
-    follows: after && order.isAfter(after),
-    cursorOf: (last) => encodeCursor(query.ordering, [last.sort_key, last.name])
+      AND ${matchSearch(sql, sql`d.name`, query.search)} AND ${matchNotes(sql, query)}`
   }
 }
 
 function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): Statement {
   if (type === 'event_custom') return sql`d.name NOT LIKE '$%'`
   return type === 'event_posthog' ? sql`d.name LIKE '$%'` : sql`true`
-}
-
-interface Order {
-  /** The first sort key; the name is the second. */
-  key: Statement
-  /** Type of the key in a cursor. */
-  kind: CursorKind
-  by: Statement
-  isAfter: (cursor: string[]) => Statement
-}
-
-function buildOrder (sql: Sql, ordering: EventDefinitionQuery['ordering']): Order {
-  const descends = ordering.startsWith('-')
-  const direction = descends ? sql`DESC` : sql`ASC`
-  const compare = descends ? sql`<` : sql`>`
-  const name = sql`d.name COLLATE "C"`
-  switch (ordering) {
-    case 'name':
-    case '-name':
-      return {
-        key: sql`''`,
-        kind: 'text',
-        by: sql`${name} ${direction}`,
-        isAfter: ([, last]) => sql`${name} ${compare} ${last ?? ''}`
-      }
-    case 'volume_30_day':
-    case '-volume_30_day':
-      return orderBy(sql`d.volume_30_day`, 'integer', (text) => sql`${text}::bigint`)
-    default:
-      // Definitions that were never seen count as the oldest. Cast by way of text, or the driver would read the
-      // parameter as a Date and drop its microseconds.
-      return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, 'time', (text) => sql`${text}::text::timestamptz`)
-  }
-
-  function orderBy (key: Statement, kind: CursorKind, read: (text: string) => Statement): Order {
-    return {
-      key,
-      kind,
-      by: sql`${key} ${direction}, ${name}`,
-      isAfter: ([value = '', last = '']) => sql`(${key} ${compare} ${read(value)} OR (${key} = ${read(value)} AND ${name} > ${last}))`
-    }
-  }
 }

@@ -7,7 +7,6 @@ import { count, object, optional, type Row, type Value } from '../http/json-sche
 /** An event definition as answers show it (docs/reference/contract/service.md 2.5). */
 export type EventDefinition = Row<typeof eventDefinitionSchema>
 
-/** What PATCH may change; columns of the same names. */
 export type EventDefinitionChanges = Value<typeof eventDefinitionChangesSchema>
 
 /** The columns of an `EventDefinition`, for a query on `event_definitions AS d`. */
@@ -45,7 +44,6 @@ export const eventDefinitionSchema = object({
   ...notesSchema
 }, { $id: 'EventDefinition' })
 
-/** Body of PATCH. */
 export const eventDefinitionChangesSchema = optional({
   name: {
     type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,

@@ -9,7 +9,6 @@ import { readNameList, UUID } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { PROFILE_DAYS, profileDays } from './definition-profile.ts'
 
-/** Definitions of a request: a page of a screen. */
 const MAX_IDS = 100
 
 const MAX_SECONDS = 10
@@ -22,7 +21,6 @@ const volumesSchema = object({
   }))
 })
 
-/** How many events of some names there were on each of the last days. */
 export async function eventVolumeRoutes (
   app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
 ): Promise<void> {

@@ -4,14 +4,14 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional } from '../http/json-schema.ts'
-import { decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
+import { type KeyedList, matchSearch } from '../http/list-queries.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { matchNotes } from './definition-notes.ts'
-import { answerDefinitions, type DefinitionList, definitionPageSchema } from './definition-page.ts'
+import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { propertyProfileRoutes } from './definition-profile-routes.ts'
 import {
-  findPropertyDefinition, type PropertyDefinition, propertyDefinitionChangesSchema,
+  findPropertyDefinition, propertyDefinitionChangesSchema,
   propertyDefinitionSchema, selectPropertyDefinition
 } from './property-definition.ts'
 import {
@@ -80,24 +80,13 @@ export async function propertyDefinitionRoutes (
  *
  * @throws {HttpError} 400 for an invalid filter.
  */
-function propertyDefinitionList (
-  sql: Sql, projectId: number, query: PropertyDefinitionQuery
-): DefinitionList<PropertyDefinition> {
+function propertyDefinitionList (sql: Sql, projectId: number, query: PropertyDefinitionQuery): KeyedList {
   const filter = readPropertyFilter(query)
   const isSeen = selectIsSeen(sql, filter)
-  const unseen = sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`
-  const name = sql`d.name COLLATE "C"`
-  const order = nameOrder(filter)
-  const after = decodeCursor(query.after, order, ['integer', 'text'])
-  const [lastUnseen = '', lastName = ''] = after ?? []
   return {
-    table: 'property_definitions',
-    query,
-    columns: selectPropertyDefinition(sql, isSeen),
+    order: nameOrder(filter), select: selectPropertyDefinition(sql, isSeen), from: sql`property_definitions AS d`,
     where: buildCondition(sql, projectId, filter),
-    orderBy: sql`${unseen}, ${name}`,
-    follows: after && sql`(${unseen}, ${name}) > (${lastUnseen}::bigint, ${lastName})`,
-    cursorOf: (last) => encodeCursor(order, [last.is_seen_on_filtered_events === 'true' ? '0' : '1', last.name])
+    keys: [{ by: sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`, kind: 'integer' }, { by: sql`d.name COLLATE "C"`, kind: 'text' }]
   }
 }
 

@@ -10,7 +10,6 @@ export type PropertyType = typeof PROPERTY_TYPES[number]
 /** A property definition as answers show it (docs/reference/contract/service.md 2.4). */
 export type PropertyDefinition = Row<typeof propertyDefinitionSchema>
 
-/** What PATCH may change. */
 export type PropertyDefinitionChanges = Value<typeof propertyDefinitionChangesSchema>
 
 /**
@@ -53,7 +52,6 @@ export const propertyDefinitionSchema = object({
   ...notesSchema
 }, { $id: 'PropertyDefinition' })
 
-/** Body of PATCH. */
 export const propertyDefinitionChangesSchema = optional({
   name: {
     type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,

@@ -33,7 +33,6 @@ export const propertyDefinitionQuerySchema = pageQuery({
   ...noteFiltersSchema
 })
 
-/** The filters of a request, checked and parsed. */
 export type PropertyFilter = ReturnType<typeof readPropertyFilter>
 
 /** Never listed for events: they carry what SDKs say about persons, groups and sessions, not about the event. */

@@ -1,4 +1,3 @@
-/** What people change of definitions of events and of properties. */
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
@@ -8,13 +7,10 @@ import { assignNotes, refuseUnknownOwner } from './definition-notes.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'
 import { findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 
-/** A definition of a project. */
 interface DefinitionKey { projectId: number, id: string }
 
-/** The differences between the two tables of definitions. */
 interface DefinitionTable {
   table: 'event_definitions' | 'property_definitions'
-  /** What an error calls one. */
   noun: string
   /** The columns in which names are unique. */
   scope: string

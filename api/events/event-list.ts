@@ -49,7 +49,6 @@ const eventListQuerySchema = optional({
 
 type EventListQuery = Value<typeof eventListQuerySchema>
 
-/** The stored events of a project. */
 export async function eventListRoutes (
   app: FastifyInstance, { clickhouse, publicUrl }: { clickhouse: ClickHouse, publicUrl: string }
 ): Promise<void> {

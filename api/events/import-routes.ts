@@ -1,10 +1,9 @@
-/** Imports of a project: what `millrace import` reports of itself, and the start of one on the server. */
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { orNotFound } from '../http/answer-errors.ts'
 import { object } from '../http/json-schema.ts'
-import { selectPage } from '../http/list-queries.ts'
+import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams as params } from '../http/request-values.ts'
 import { type Routes, routesOf } from '../http/routes.ts'
 import { selectCreatedBy } from '../projects/users.ts'
@@ -37,8 +36,7 @@ export async function importRoutes (
   routes.list('/', {
     summary: 'List imports', description: `Newest first. A project keeps ${MAX_IMPORTS} records, running imports before finished ones.`, item: { $ref: 'Import#' }
   }, async ({ query }, { projectId }) => await selectPage<{ id: number }>(sql, query, {
-    order: 'newest', kind: 'integer', select: columns(sql), from: sql`imports AS i`, key: sql`i.id`, keyOf: ({ id }) => id,
-    where: sql`i.project_id = ${projectId}`
+    order: 'newest', select: columns(sql), from: sql`imports AS i`, keys: newestBy(sql`i.id`), where: sql`i.project_id = ${projectId}`
   }))
 
   routes.post('/', {

@@ -34,7 +34,6 @@ const LOGGED = 4000
 /** Flags and queries go first: the lowest priority but one of Unix. */
 const PRIORITY = 18
 
-/** Entries of a folder that are listed. */
 const MAX_FILES = 1000
 
 /** The key of a run works for so long, in milliseconds, and is renewed as long as this process lives. */
@@ -117,7 +116,6 @@ async function readNames (folder: string): Promise<string[]> {
   }
 }
 
-/** An import of one project. */
 interface ImportCommand { access: Access, options: Options, folder: string, signal: AbortSignal }
 
 /** Runs the command to its end. @throws {HttpError} when it did not begin. */

@@ -30,7 +30,6 @@ interface Stored extends Period {
   kept: KeptFlag | undefined
 }
 
-/** Who changes which experiment. */
 interface Change extends FlagActor {
   id: number
 }
@@ -124,7 +123,6 @@ interface Follow {
   change: Change
   stored: Stored
   body: ExperimentFields
-  /** As it will be. */
   period: Period
 }
 

@@ -2,7 +2,6 @@ import { invalidField } from '../../engines/errors.ts'
 import { readAnalysisSettings } from './analysis-settings.ts'
 import { bodyOf, type Value } from '../http/json-schema.ts'
 
-/** What a client may write of an experiment. */
 export type ExperimentFields = Value<typeof experimentChangesSchema>
 
 export type NewExperiment = ExperimentFields & { name: string, feature_flag_key: string }

@@ -5,7 +5,6 @@ import type { FlagActor } from '../flags/management/flag-changes.ts'
 import { describeRunning, type FlagWriter, openFlagWriter } from '../flags/management/write-feature-flag.ts'
 import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
 
-/** An experiment about to be written, with the flags of its project. */
 export interface ExperimentWriter {
   tx: TransactionSql
   flags: FlagWriter

@@ -1,6 +1,6 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { originSchemas, selectCreatedBy } from '../projects/users.ts'
-import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import { matchSearch, newestBy, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { object, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
 import type { PageContent } from '../http/pagination.ts'
@@ -9,7 +9,6 @@ import { pageQuery } from '../http/routes.ts'
 /** An experiment as answers show it (docs/reference/contract/service.md 2.3). */
 export type Experiment = Row<typeof experimentSchema>
 
-/** The columns of an `Experiment`, for a query on `experiments AS e JOIN feature_flags AS f`. */
 function selectExperiment (sql: Sql): Statement {
   return sql`e.id, e.name, e.description, e.start_date, e.end_date, f.key AS feature_flag_key,
     json_build_object('id', f.id, 'team_id', f.project_id, 'name', f.name, 'key', f.key, 'filters', f.filters,
@@ -67,7 +66,6 @@ export const experimentQuery = pageQuery({
   archived: { type: 'boolean', description: 'true: only archived ones; false: only the others. Default: both.' }
 })
 
-/** Lists a page of experiments, newest first, with two queries. */
 export async function listExperiments (
   sql: Sql, projectId: number, query: Value<typeof experimentQuery>
 ): Promise<PageContent<Experiment>> {
@@ -75,7 +73,7 @@ export async function listExperiments (
     AND ${query.archived === undefined ? sql`true` : sql`e.archived = ${query.archived}`}
     AND ${matchSearch(sql, sql`e.name`, query.search)}`
   return await selectPage<Experiment>(sql, query, {
-    order: 'newest', kind: 'integer', select: selectExperiment(sql), where, key: sql`e.id`, keyOf: ({ id }) => id,
+    order: 'newest', select: selectExperiment(sql), where, keys: newestBy(sql`e.id`),
     from: sql`experiments e JOIN feature_flags f ON f.id = e.feature_flag_id`
   })
 }

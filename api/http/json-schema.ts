@@ -6,7 +6,6 @@ export const boolean = { type: 'boolean' } as const
 export const time = { type: 'string', format: 'date-time' } as const
 export const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
-/** A described number of something. */
 export const count = (description: string) => ({ type: 'integer', description }) as const
 
 /** An object that has each of these properties. `more` are other keywords, such as `$id` and `description`. */
@@ -45,14 +44,12 @@ export function writableBody<Writable extends object> (
   return { type: 'object', additionalProperties: false, properties: { ...writable, ...ignored } }
 }
 
-/** An object that has each, or null. */
 export function nullableObject<const Properties extends object> (
   properties: Properties, description: string
 ): { type: ['object', 'null'], description: string, required: string[], properties: Properties } {
   return { ...object(properties), type: ['object', 'null'], description }
 }
 
-/** An array of these items. */
 export function array<const Items extends object> (items: Items, more: object = {}): { type: 'array', items: Items } {
   return { type: 'array', items, ...more }
 }

@@ -58,7 +58,6 @@ export function decodeCursor (
   throw invalidCursor()
 }
 
-/** What `decodeCursor` throws. */
 export function invalidCursor (): HttpError {
   return invalidField('after', 'after must come from the next link of this list.')
 }
@@ -97,17 +96,26 @@ export function cutPage<T> (
   }
 }
 
-/** A list in Postgres whose order has one key that no two items share. */
-export interface KeyedList<T> {
-  /** Name of the order in cursors. */
+export interface OrderKey {
+  by: Statement
+  kind: CursorKind
+  descends?: boolean
+}
+
+/** A list in Postgres. */
+export interface KeyedList {
   order: string
   select: Statement
   from: Statement
   where: Statement
-  key: Statement
-  /** Integers descend, the newest first; texts ascend. */
-  kind: 'integer' | 'text'
-  keyOf: (item: T) => string | number
+  /** No two items share all of them. */
+  keys: readonly OrderKey[]
+  /** Columns that are read beside the count. */
+  facts?: Statement
+}
+
+export function newestBy (id: Statement): OrderKey[] {
+  return [{ by: id, kind: 'integer', descends: true }]
 }
 
 /**
@@ -115,18 +123,37 @@ export interface KeyedList<T> {
  *
  * @throws {HttpError} 400 for a cursor of another list.
  */
-export async function selectPage<T extends object> (
-  sql: Sql, { limit, offset, after }: PageQuery & { after?: string }, list: KeyedList<T>
-): Promise<PageContent<T>> {
-  const { order, select, from, where, key, kind, keyOf } = list
-  const [last] = decodeCursor(after, order, [kind]) ?? []
-  const follows = kind === 'integer' ? sql`${key} < ${last!}::bigint` : sql`${key} > ${last!}`
-  const [counted, found] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM ${from} WHERE ${where}`,
-    sql<T[]>`SELECT ${select} FROM ${from} WHERE ${where} AND ${last === undefined ? sql`true` : follows}
-      ORDER BY ${key} ${kind === 'integer' ? sql`DESC` : sql`ASC`} LIMIT ${limit + 1} OFFSET ${last === undefined ? offset : 0}`
+export async function selectPage<T extends object, Facts extends object = object> (
+  sql: Sql, { limit, offset, after }: PageQuery & { after?: string },
+  { order, select, from, where, keys, facts }: KeyedList
+): Promise<PageContent<T> & { facts: Facts | undefined }> {
+  const last = decodeCursor(after, order, keys.map(({ kind }) => kind))
+  const place = join(sql, keys.map(({ by }) => sql`(${by})::text`))
+  const [[counted], found] = await Promise.all([
+    sql<({ count: number } & Facts)[]>`
+      SELECT count(*)::integer AS count ${facts === undefined ? sql`` : sql`, ${facts}`} FROM ${from} WHERE ${where}`,
+    sql<(T & { place_in_list?: string[] })[]>`
+      SELECT ${select}, json_build_array(${place}) AS place_in_list FROM ${from}
+      WHERE ${where} AND ${last === undefined ? sql`true` : matchAfter(sql, keys, last)}
+      ORDER BY ${join(sql, keys.map(({ by, descends }) => sql`${by} ${descends === true ? sql`DESC` : sql`ASC`}`))}
+      LIMIT ${limit + 1} OFFSET ${last === undefined ? offset : 0}`
   ])
-  return cutPage(found, {
-    limit, count: counted[0]?.count ?? 0, cursorOf: (item) => encodeCursor(order, [String(keyOf(item))])
+  const page = cutPage(found, {
+    limit, count: counted?.count ?? 0, cursorOf: (item) => encodeCursor(order, item.place_in_list ?? [])
   })
+  for (const item of page.results) delete item.place_in_list
+  return { ...page, facts: counted }
+}
+
+/** What comes after a place: in its first key, or in the others when that is the same. */
+function matchAfter (sql: Sql, [key, ...others]: readonly OrderKey[], [value, ...rest]: readonly string[]): Statement {
+  if (key === undefined || value === undefined) return sql`false`
+  // Cast by way of text: the driver would read a parameter as a Date, and drop its microseconds.
+  const last = key.kind === 'time' ? sql`${value}::text::timestamptz` : key.kind === 'integer' ? sql`${value}::bigint` : sql`${value}::text`
+  const isAfter = key.descends === true ? sql`${key.by} < ${last}` : sql`${key.by} > ${last}`
+  return others.length === 0 ? isAfter : sql`(${isAfter} OR (${key.by} = ${last} AND ${matchAfter(sql, others, rest)}))`
+}
+
+function join (sql: Sql, parts: readonly Statement[]): Statement {
+  return parts.reduce((all, part) => sql`${all}, ${part}`)
 }

@@ -43,7 +43,6 @@ export function pageSchema (items: object): object {
 
 export interface PageContent<T> {
   results: T[]
-  /** Items of all pages. */
   count: number
   /** Whether more items follow; by default computed from the count. */
   more?: boolean

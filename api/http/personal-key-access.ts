@@ -11,11 +11,8 @@ import { recordKeyUse } from '../projects/personal-keys.ts'
 import { notFound } from './answer-errors.ts'
 import { parseInteger } from './request-values.ts'
 
-/** Who sends a request, and for which project. */
 export interface Access {
-  /** Of the personal key. */
   keyHash: string
-  /** Whose key it is. */
   userId: number
   /** Project of the path; 0 on routes without one. */
   projectId: number
@@ -39,7 +36,6 @@ declare module 'fastify' {
 }
 
 export interface AuthenticateOptions {
-  /** With the owners of personal keys. */
   keys: KeyDirectory
   sql: Sql
   /** Epoch milliseconds. */

@@ -18,7 +18,6 @@ export interface Route<Params, Query, Body> extends Pick<RouteShorthandOptions, 
   params?: Params
   query?: Query
   body?: Body
-  /** Schema of the answer. */
   answer?: object
   /** Schemas by status, of a route that sends its answers itself. */
   answers?: Record<number, object>
@@ -48,10 +47,8 @@ export interface Routes {
   ) => void
   /** POST, answered with 201. */
   create: Declare
-  /** POST, answered with 200. */
   post: Declare
   patch: Declare
-  /** Answered with 204. */
   delete: Declare
 }
 

@@ -32,7 +32,6 @@ const NAMED = `
     AND key != '' AND position(key, '\\0') = 0 AND ({key: String} = '' OR key = {key: String})
   ORDER BY key LIMIT 10000 SETTINGS final = 0, max_execution_time = 10`
 
-/** Groups of a project: companies, teams and whatever else events belong to. */
 export async function groupRoutes (
   app: FastifyInstance, { sql, clickhouse, publicUrl }: { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
 ): Promise<void> {
@@ -63,9 +62,7 @@ export async function groupRoutes (
         WHERE NOT EXISTS (${described} AND group_key = key)) AS listed`,
       where: sql`${key === undefined ? sql`true` : sql`group_key = ${key}`}
         AND ${matchSearch(sql, sql`concat_ws(' ', group_key, properties->>'name')`, search)}`,
-      key: sql`group_key`,
-      kind: 'text',
-      keyOf: ({ group_key: last }) => last
+      keys: [{ by: sql`group_key`, kind: 'text' }]
     })
     // `JSON.parse` of the driver would round long numbers.
     const results = page.results.map((group) => ({ ...group, properties: parseStoredJson(group.properties) }))

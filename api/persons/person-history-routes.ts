@@ -112,7 +112,6 @@ async function describe (sql: Sql, projectId: number, found: readonly Found[]): 
   return found.flatMap(({ by, uuid }) => rows.filter((row) => row.uuid === uuid).map((row) => ({ by, ...row })))
 }
 
-/** The persons of these ids, in any order, as far as they are stored. */
 export async function describePersons (sql: Sql, projectId: number, uuids: readonly string[]): Promise<Omit<PersonMatch, 'by'>[]> {
   return await sql<Omit<PersonMatch, 'by'>[]>`
     SELECT uuid, coalesce(nullif(properties->>'email', ''), nullif(properties->>'name', ''), properties->>'username', '') AS name,

@@ -7,7 +7,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { orNotFound } from '../http/answer-errors.ts'
 import { object, optional, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
-import { selectPage } from '../http/list-queries.ts'
+import { newestBy, selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
@@ -32,7 +32,6 @@ interface PersonDeps {
   deletionWaitMs?: number
 }
 
-/** Lists, shows and deletes persons of a project. */
 export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Promise<void> {
   const { sql, publicUrl, deletionWaitMs: waitMs = 20_000 } = deps
   const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
@@ -46,7 +45,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     summary: 'List deletions of persons', query: deletionsQuery, item: deletionSchema,
     description: 'Newest first. The record is permanent, without distinct ids and properties.'
   }, async ({ query }, { projectId }) => await selectPage<Row<typeof deletionSchema>>(sql, query, {
-    order: 'newest deletions', key: sql`person_deletions.id`, kind: 'integer', keyOf: ({ id }) => id,
+    order: 'newest deletions', keys: newestBy(sql`person_deletions.id`),
     select: sql`id, person_uuid AS person, with_events, requested_at, done_at, swept_at`, from: sql`person_deletions`,
     where: sql`project_id = ${projectId} AND ${query.person === undefined ? sql`true` : sql`person_uuid = ${query.person}`}`
   }))
@@ -108,7 +107,7 @@ async function listPersonPage (
 ): Promise<PageContent<ListedPerson>> {
   const { distinct_id: distinctId, search } = query
   const page = await selectPage<PersonRow>(sql, query, {
-    order: 'newest persons', key: sql`persons.id`, kind: 'integer', keyOf: ({ row }) => row,
+    order: 'newest persons', keys: newestBy(sql`persons.id`),
     select: personColumns(sql), from: sql`persons`,
     where: sql`project_id = ${projectId}
       ${distinctId === undefined ? sql`` : haveId(sql, projectId, sql`distinct_id = ${toDistinctId(distinctId)}`)}

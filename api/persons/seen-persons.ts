@@ -43,7 +43,6 @@ interface SeenPerson { uuid: string, distinct_id: string, last_seen: string }
 
 interface SeenDeps { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
 
-/** Lists persons by their last event. */
 export async function seenPersonRoutes (
   app: FastifyInstance, { sql, clickhouse, publicUrl }: SeenDeps
 ): Promise<void> {

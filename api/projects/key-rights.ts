@@ -69,7 +69,6 @@ export async function lockKey (sql: SqlTemplates, id: string, access: Access): P
 /** The key that creates another one, which lasts no longer than it and is revoked with it. */
 export interface Maker {
   id: string
-  /** Null: it does not end. */
   expiresAt: Date | null
 }
 

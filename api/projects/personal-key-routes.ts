@@ -13,7 +13,6 @@ import {
 } from './key-rights.ts'
 import { bodyOf, object, optional, type Value } from '../http/json-schema.ts'
 
-/** Keys of one user that can be used at a time. */
 const MAX_KEYS_OF_USER = 200
 
 /** How long a rotated key is accepted unless the request says otherwise, and at most, in seconds: a day, 90 days. */

@@ -9,11 +9,8 @@ export interface NewPersonalKey {
   label: string
   /** Like `experiment:read`; `*` allows everything. */
   scopes: string[]
-  /** Null: every project. */
   projectIds: number[] | null
-  /** Null: never. */
   expiresAt: Date | null
-  /** Default: a new random one. */
   key?: string | undefined
 }
 

@@ -1,4 +1,3 @@
-/** Quotas and usage as the API shows them and takes them. */
 import { invalidField } from '../../engines/errors.ts'
 import { monthOf } from '../../platform/quotas/measured-usage.ts'
 import {
@@ -44,10 +43,8 @@ export const quotaSchema = object(properties, { $id: 'Quota' })
 
 export const quotaChangesSchema = { type: 'object', additionalProperties: false, properties: writable } as const
 
-/** The fields of a PATCH. */
 export type QuotaChanges = Value<typeof quotaChangesSchema>
 
-/** A project without a quota. */
 const NONE: ProjectQuota = {
   eventsPerSecond: null, burst: null, eventsPerMonth: null, beyond: 'reject', sampleRate: DEFAULT_SAMPLE_RATE
 }

@@ -80,11 +80,9 @@ export function readTimezone (text: string): string {
 
 interface NewProject {
   name: string
-  /** IANA name. Default UTC. */
   timezone?: string | undefined
   /** `monday` or `sunday`. Default monday. */
   weekStarts?: string | undefined
-  /** Default: a new random one. */
   apiKey?: string | undefined
 }
 

@@ -26,7 +26,6 @@ const usageQuery = optional({
   to: { type: 'string', format: 'date-time', description: `Any time on the last day (UTC). Default: today. At most ${MAX_DAYS} days in all.` }
 })
 
-/** The quota of a project, and what it has sent. */
 export async function quotaRoutes (
   app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
 ): Promise<void> {

@@ -5,7 +5,6 @@ import { nullableObject, time, type Value } from '../http/json-schema.ts'
 /** A user as answers show them, in `created_by` (docs/reference/contract/service.md 2.2). */
 export type UserSummary = NonNullable<Value<typeof userSummarySchema>>
 
-/** Schema of `created_by`. */
 export const userSummarySchema = nullableObject({
   id: { type: 'integer' },
   uuid: { type: 'string', format: 'uuid' },
@@ -62,11 +61,9 @@ export async function createUser (sql: Sql, user: { email: string, firstName: st
 }
 
 export interface ListedUser extends UserSummary {
-  /** Keys that can be used now. */
   keys: number
 }
 
-/** Lists all users, oldest first. */
 export async function listUsers (sql: Sql): Promise<ListedUser[]> {
   return await sql<ListedUser[]>`
     SELECT u.id, u.uuid, u.distinct_id, u.first_name, u.email, u.is_email_verified,

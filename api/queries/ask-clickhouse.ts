@@ -4,7 +4,6 @@ import type { ClickHouseAddress } from '../../platform/clickhouse/connect-clickh
 import { describeFailure, noAnswer, type QueryFailure, QueryFailedError } from './query-failure.ts'
 import { type SqlToken, tokenizeSql } from 'chdb-server/sql-lexer'
 
-/** A query of an analyst, as it goes to ClickHouse. */
 export interface AnalystQuery {
   /** Without FORMAT and closing semicolon; see `blankFormat`. */
   query: string
@@ -13,7 +12,6 @@ export interface AnalystQuery {
   format: string
   /** Values of `{name:Type}`, by name. */
   parameters: Readonly<Record<string, string>>
-  /** Further settings of ClickHouse. */
   settings: Readonly<Record<string, string>>
   /** Tells in ClickHouse's query log who asked. */
   logComment: string

@@ -33,7 +33,6 @@ export type Stored<S extends Schemas> =
 
 export interface DocumentKind<S extends Schemas> {
   table: 'saved_queries' | 'questions' | 'boards'
-  /** Of its schema: `SavedQuery`. */
   id: string
   /** `saved query`, and its plural. */
   noun: string
@@ -49,7 +48,6 @@ export interface DocumentKey { projectId: number, id: number }
 
 type Fields = Record<string, unknown>
 
-/** List, create, read, change and delete. */
 export async function documentRoutes<S extends Schemas> (
   app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }, kind: DocumentKind<S>
 ): Promise<void> {
@@ -66,8 +64,8 @@ export async function documentRoutes<S extends Schemas> (
   routes.list('/', {
     summary: `List ${plural}`, description: 'By name.', query: pageQuery(searchQueryProperties), item: one
   }, async ({ query }, { projectId }) => await selectPage<Stored<S> & { name: string }>(sql, query, {
-    order: 'name', kind: 'text', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, key: sql`q.name COLLATE "C"`,
-    keyOf: ({ name }) => name, where: sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, query.search)}`
+    order: 'name', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, keys: [{ by: sql`q.name COLLATE "C"`, kind: 'text' }],
+    where: sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, query.search)}`
   }))
 
   routes.create('/', {

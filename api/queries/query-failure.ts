@@ -1,6 +1,5 @@
 import { CLICKHOUSE_ERRORS } from '../../platform/clickhouse/clickhouse-errors.ts'
 
-/** Why a query gave no result, for the person who wrote it. */
 export interface QueryFailure {
   /** ClickHouse's number; 0 when it did not answer. */
   code: number
@@ -60,7 +59,6 @@ export function describeFailure (code: number, text: string): QueryFailure {
   return { code, name, detail, advice: ADVICE[code] ?? '', position: position === undefined ? null : Number(position) }
 }
 
-/** ClickHouse cannot be reached, or something before it answered. */
 export function noAnswer (): QueryFailure {
   return {
     code: 0, name: 'NO_ANSWER', detail: 'ClickHouse does not answer.',

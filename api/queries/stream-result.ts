@@ -5,11 +5,9 @@ import { findException, noAnswer, type QueryFailure } from './query-failure.ts'
 /** What the browser gets of a result at most. */
 export interface ResultLimits {
   rows: number
-  /** Of the rows as JSON. */
   bytes: number
 }
 
-/** The end of a result, or of its beginning. */
 export interface ResultEnd {
   rows: number
   bytes: number

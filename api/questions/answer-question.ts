@@ -15,15 +15,12 @@ import type { answerSchema } from './question-schemas.ts'
 
 export interface QuestionDeps {
   sql: Sql
-  /** For the watermark. */
   clickhouse: ClickHouse
-  /** With the analyst login; empty without one. */
   analystUrl: string
   queries: RunningQueries
   now: () => number
 }
 
-/** Target of a question: ClickHouse, project and calendar. */
 export interface Asking extends Calendar, Pick<QuestionDeps, 'clickhouse'> {
   projectId: number
   /** Unix milliseconds. */

@@ -5,14 +5,12 @@ import { notFound, orNotFound } from '../http/answer-errors.ts'
 import type { AnyKind, DefinitionFields, DefinitionKind } from './definition-kind.ts'
 import { type DefinitionKey, findDefinition, matchKey, selectDefinitions } from './versioned-definitions.ts'
 
-/** A definition that a transaction holds, with its newest version and the first one that is its own. */
 interface StoredDefinition {
   id: number
   version: number
   first_version: number
 }
 
-/** Who makes a change. */
 interface ChangedBy { userId: number }
 
 /**
@@ -145,7 +143,6 @@ async function addVersion (
   return version + 1
 }
 
-/** The content of a version; undefined if it does not exist. */
 async function readVersion (
   tx: TransactionSql, kind: AnyKind, of: Pick<StoredDefinition, 'id' | 'version'>
 ): Promise<unknown> {
@@ -182,7 +179,6 @@ async function activateVersion (
   await tx`UPDATE ${tx.unsafe(kind.table)} SET active_version = ${active}, updated_at = now() WHERE id = ${id}`
 }
 
-/** What the request gives of the kind's own columns. */
 function ownFields ({ columns }: AnyKind, fields: DefinitionFields): Record<string, unknown> {
   return Object.fromEntries(columns.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]))
 }

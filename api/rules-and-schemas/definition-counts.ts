@@ -1,8 +1,6 @@
-/** What ingestion warnings count of each rule, and of each schema. */
 import { type WarningReason, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 
-/** A rule or schema whose events are counted. */
 export interface CountedDefinition {
   id: number
   /** Versions before are of deleted ones of the same name, as are counts of before it was created. */
@@ -33,7 +31,6 @@ interface CountedTotals<Reason> {
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
 
-/** Start of the days of a query, in seconds. */
 export function beginOf ({ days, now }: CountsQuery): number {
   return Math.floor((now - days * DAY_MS) / 1000)
 }

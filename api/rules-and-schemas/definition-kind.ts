@@ -8,7 +8,6 @@ import { originSchemas, type UserSummary, userSummarySchema } from '../projects/
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { array, object, optional, time, writableBody } from '../http/json-schema.ts'
 
-/** A version as answers show it, beside its content. */
 export interface ShownVersion {
   version: number
   created_by: UserSummary | null
@@ -34,17 +33,13 @@ export interface DefinitionKind<Definition, Version, Content> {
   one: string
   table: string
   versionsTable: string
-  /** The column of a version that holds the id of its definition. */
   parentColumn: string
-  /** The JSON column of a version. */
   contentColumn: string
-  /** The column whose value is unique in a project. */
   nameColumn: string
   /** What a name stands for, in the error that it is taken: `of this event`. */
   ofName: string
   /** The order of a list: columns that are unique together, all ascending. */
   order: readonly OrderColumn[]
-  /** Columns of its own that a request sets. */
   columns: readonly string[]
   /** Their values where a request that creates one does not give them. */
   defaults: (tx: TransactionSql, projectId: number) => Promise<Record<string, unknown>>
@@ -69,16 +64,11 @@ export interface DefinitionKind<Definition, Version, Content> {
   rows?: { definition: Definition, version: Version }
 }
 
-/** A column that a list is ordered by. */
 export interface OrderColumn {
   column: string
-  /** What answers call it. */
-  field: string
-  /** The type of its values in a cursor. */
   kind: Extract<CursorKind, 'text' | 'integer'>
 }
 
-/** Any kind, where neither content nor answers matter. */
 export type AnyKind = DefinitionKind<unknown, unknown, any>
 
 /** Fields of a request; named are those that are the same for every kind. */
@@ -88,9 +78,7 @@ export type DefinitionFields = Readonly<Record<string, unknown>> & {
   version?: number
 }
 
-/** What describes the fields of a kind in the OpenAPI document. */
 export interface FieldSchemas {
-  /** Name of the schema in the document. */
   $id: string
   noun: string
   /** How often it gets a version: `every change of the schema makes one`. */

@@ -28,7 +28,6 @@ export interface DefinitionApi<Definition, Version, Counted extends CountedDefin
   fields: ReturnType<typeof describeFields>
   /** Of the routes whose bodies hold a content. */
   limits: { bodyLimit?: number }
-  /** Summaries and descriptions. */
   titles: Record<'list' | 'listed' | 'created' | 'counts' | 'counted' | 'versions' | 'updated' | 'checked' | 'deleted', string>
   countsSchema: object
   readCounts: (
@@ -37,7 +36,6 @@ export interface DefinitionApi<Definition, Version, Counted extends CountedDefin
   check: {
     bodySchema: object
     answerSchema: object
-    /** Events at most by default. */
     limit: number
     /** Compiles the draft of a request, or the newest version; what it returns checks stored events. */
     prepare: (

@@ -17,7 +17,6 @@ const TURN_MS = 10
 /** Minimum time between two reports of how far a look back is, in milliseconds. */
 const PROGRESS_MS = 200
 
-/** How a look back is followed. */
 export interface LookBackOptions {
   /** Called at its beginning, as it goes on and at its end, with the events that were read and those there are. */
   onProgress?: (events: number, total: number) => void

@@ -15,13 +15,11 @@ export interface StoredEventsQuery {
   projectId: number
   /** Days before now, 1 to 365. */
   days: number
-  /** Events at most. */
   limit: number
   /** Epoch milliseconds. */
   now: number
 }
 
-/** Which events are read, and what of them. */
 export interface EventSelection {
   /** The name of the events, or whether events of a name are wanted. */
   names: string | ((event: string) => boolean)
@@ -33,7 +31,6 @@ export interface StoredEvent {
   uuid: string
   /** JSON of the list of columns. */
   columns: string
-  /** JSON. */
   properties: string
 }
 

@@ -1,9 +1,8 @@
-/** Reads definitions with versions. */
 import type { CountedDefinition } from './definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { optional, type Value } from '../http/json-schema.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import { matchSearch, newestBy, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
 import { pageQuery } from '../http/routes.ts'
 import { selectCreatedBy } from '../projects/users.ts'
@@ -27,7 +26,6 @@ export const countsQuery = optional({
   days: { type: 'integer', minimum: 1, maximum: 90, description: 'Days before now; default 7.' }
 })
 
-/** Which definition. */
 export interface DefinitionKey { projectId: number, id: number }
 
 /** Lists the definitions of a project with their newest version. */
@@ -35,33 +33,14 @@ export async function listDefinitions<Definition extends object> (
   sql: Sql, kind: DefinitionKind<Definition, unknown, any>,
   { projectId, ...query }: Value<ReturnType<typeof definitionsQuery>> & { projectId: number }
 ): Promise<PageContent<Definition>> {
-  const kinds = kind.order.map((each) => each.kind)
-  const after = decodeCursor(query.after, kind.table, kinds)
-  const matches = sql`d.project_id = ${projectId} AND NOT d.deleted
-    AND (${query.active ?? null}::boolean IS NULL OR (d.active_version IS NOT NULL) = ${query.active ?? null})
-    AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search)}`
-  const [[{ count }], found] = await Promise.all([
-    sql<[{ count: number }]>`SELECT count(*)::integer AS count FROM ${sql.unsafe(kind.table)} AS d WHERE ${matches}`,
-    sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matches} AND ${matchAfter(sql, kind, after)}
-      ORDER BY ${orderBy(sql, kind)} LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
-  ])
-  const positionOf = (last: Definition): string[] =>
-    kind.order.map(({ field }) => String(last[field as keyof Definition]))
-  return cutPage(found, {
-    limit: query.limit, count, cursorOf: (last) => encodeCursor(kind.table, positionOf(last))
+  const { columns, from } = partsOf(sql, kind)
+  return await selectPage<Definition>(sql, query, {
+    order: kind.table, select: columns, from,
+    keys: kind.order.map(({ column, kind }) => ({ by: sql.unsafe(column), kind })),
+    where: sql`d.project_id = ${projectId} AND NOT d.deleted
+      AND (${query.active ?? null}::boolean IS NULL OR (d.active_version IS NOT NULL) = ${query.active ?? null})
+      AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search)}`
   })
-}
-
-function orderBy (sql: Sql, { order }: AnyKind): Statement {
-  return sql.unsafe(order.map(({ column }) => column).join(', '))
-}
-
-/** Matches what follows a cursor in the order of the list. */
-function matchAfter (sql: Sql, kind: AnyKind, after: readonly string[] | undefined): Statement {
-  if (after === undefined) return sql`true`
-  const values = after.map((value, index) =>
-    kind.order[index]?.kind === 'integer' ? sql`${value}::bigint` : sql`${value}::text`)
-  return sql`(${orderBy(sql, kind)}) > (${values.reduce((list, value) => sql`${list}, ${value}`)})`
 }
 
 /** What counting the events of definitions needs: of all of a project, without their content. */
@@ -70,7 +49,7 @@ export async function listCounted<Definition extends CountedDefinition> (
 ): Promise<(CountedDefinition & Pick<Definition, Extract<keyof Definition, 'event'>>)[]> {
   return await sql`
     SELECT d.id, d.first_version, d.created_at, ${sql.unsafe(ownColumns(kind))} FROM ${sql.unsafe(kind.table)} AS d
-    WHERE d.project_id = ${projectId} AND NOT d.deleted ORDER BY ${orderBy(sql, kind)}`
+    WHERE d.project_id = ${projectId} AND NOT d.deleted ORDER BY ${sql.unsafe(kind.order.map(({ column }) => column).join(', '))}`
 }
 
 /**
@@ -95,25 +74,30 @@ export async function listVersions<Version extends { version: number }> (
 ): Promise<PageContent<Version>> {
   const { deleted = false, version = null } = query
   const page = await selectPage<Version>(sql, query, {
-    order: 'newest version', key: sql`v.version`, kind: 'integer', keyOf: (each) => each.version,
+    order: 'newest version', keys: newestBy(sql`v.version`),
     select: sql`v.version, ${sql.unsafe(kind.contentColumns)}, ${selectCreatedBy(sql, sql`v.created_by`)}, v.created_at`,
     from: sql`${sql.unsafe(kind.table)} AS d JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id`,
     where: sql`d.project_id = ${query.projectId} AND d.id = ${query.id}
       AND (${deleted}::boolean OR (v.version >= d.first_version AND NOT d.deleted))
       AND (${version}::integer IS NULL OR v.version = ${version})`
   })
-  // Each definition has a version.
   if (page.count === 0) throw notFound()
   return page
 }
 
 /** Definitions with their newest version, as `d` and `v`. */
 export function selectDefinitions (sql: SqlTemplates, kind: AnyKind): Statement {
-  return sql`
-    SELECT d.id, d.project_id AS team_id, ${sql.unsafe(ownColumns(kind))}, ${sql.unsafe(kind.contentColumns)},
-      d.version, d.first_version, d.active_version, ${selectCreatedBy(sql, sql`d.created_by`)}, d.created_at, d.updated_at
-    FROM ${sql.unsafe(kind.table)} AS d
-    JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id AND v.version = d.version`
+  const { columns, from } = partsOf(sql, kind)
+  return sql`SELECT ${columns} FROM ${from}`
+}
+
+function partsOf (sql: SqlTemplates, kind: AnyKind): { columns: Statement, from: Statement } {
+  return {
+    columns: sql`d.id, d.project_id AS team_id, ${sql.unsafe(ownColumns(kind))}, ${sql.unsafe(kind.contentColumns)},
+      d.version, d.first_version, d.active_version, ${selectCreatedBy(sql, sql`d.created_by`)}, d.created_at, d.updated_at`,
+    from: sql`${sql.unsafe(kind.table)} AS d
+      JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id AND v.version = d.version`
+  }
 }
 
 /** Name and columns of its own, of `d`. */
@@ -121,7 +105,6 @@ function ownColumns ({ nameColumn, columns }: AnyKind): string {
   return [nameColumn, ...columns].map((column) => `d.${column}`).join(', ')
 }
 
-/** Matches one that is not deleted. */
 export function matchKey (sql: SqlTemplates, { projectId, id }: DefinitionKey): Statement {
   return sql`d.project_id = ${projectId} AND d.id = ${id} AND NOT d.deleted`
 }

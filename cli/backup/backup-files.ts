@@ -1,4 +1,3 @@
-/** The files of a backup: written with a checksum, and looked at again. */
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'

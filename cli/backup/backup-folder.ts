@@ -11,7 +11,6 @@ import type { Definition, LeftOut } from './clickhouse-definitions.ts'
 /** Contents of a backup. Written last: only a folder with a manifest is a complete backup. */
 export interface BackupManifest {
   format: 1
-  /** Version of Millrace that wrote it. */
   version: string
   /** Of that version. Absent where it was not known. */
   commit?: string
@@ -20,7 +19,6 @@ export interface BackupManifest {
   /** Time of the snapshot of both databases: no later event is in the backup. ISO 8601. */
   snapshotAt: string
   clickhouse: BackedUpSchema & {
-    /** By the names of their folders. */
     tables: Record<string, ClickHouseTable>
     /** Of everything in ClickHouse, also of what users made. Absent in backups of before 0.1.0. */
     definitions?: Definition[]
@@ -38,9 +36,7 @@ export interface BackupManifest {
 
 /** State of a database: a restore makes these tables, before it brings them to its own version. */
 export interface BackedUpSchema {
-  /** Of the server. */
   version: string
-  /** Names of the applied migrations, in order. */
   migrations: string[]
   /** SHA-256 of each, in hex. Absent in backups of earlier versions. */
   checksums?: Record<string, string>
@@ -130,7 +126,6 @@ async function refuseMissingFolder (folder: string, cause: unknown): Promise<voi
 /** An earlier backup, whose files a new one shares as hard links: parts of ClickHouse never change. */
 export interface BaseBackup {
   folder: string
-  /** By their paths. */
   files: ReadonlyMap<string, BackupFile>
 }
 
@@ -157,7 +152,6 @@ export function hasPart (base: BaseBackup | undefined, part: string, sha256: str
   return base?.files.get(path.join(part, CHECKSUMS))?.sha256 === sha256
 }
 
-/** The file of a part with the checksums of its columns. */
 export const CHECKSUMS = 'checksums.txt'
 
 /**

@@ -25,7 +25,6 @@ export async function dropCopy (clickhouse: ClickHouse): Promise<void> {
   await clickhouse.command({ query: DROP_COPY })
 }
 
-/** The books of the copy of `events`. */
 export async function readBooksOfCopy (clickhouse: ClickHouse): Promise<BooksDay[]> {
   return await readBooks(clickhouse, `${COPY_DATABASE}.events`)
 }

@@ -15,9 +15,7 @@ import { type LeftOut, listObjects, quoteTable, readDefinitions, restoreDefiniti
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
 export interface FrozenTables {
   about: BackupManifest['clickhouse']
-  /** What of users is not in it. */
   leftOut: LeftOut[]
-  /** Total size of all parts. */
   bytes: number
   /** Files and folders of a copy, also of what the base has. */
   files: number
@@ -25,7 +23,6 @@ export interface FrozenTables {
   newBytes: (base: BaseBackup | undefined) => number
   /** Copies the parts; those that the base has become links to it, where the disk can. */
   copyTo: (folder: string, options: { base?: BaseBackup | undefined, onBytes: OnBytes }) => Promise<CopiedParts>
-  /** Removes the hard links. */
   release: () => Promise<void>
 }
 
@@ -35,7 +32,6 @@ export interface CopiedParts {
   sharedBytes: number
 }
 
-/** A part in the snapshot. */
 interface FrozenPart {
   /** `clickhouse/<table>/<part>` */
   name: string
@@ -163,7 +159,6 @@ export async function removeFrozenTables (dataDir: string): Promise<void> {
 }
 
 export interface RestoreTablesOptions {
-  /** Of the backup. */
   folder: string
   /** Data folder of ClickHouse, on this machine. */
   dataDir: string

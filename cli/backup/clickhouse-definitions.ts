@@ -24,7 +24,6 @@ export interface Definition {
   isView?: boolean
 }
 
-/** What a backup does not include. */
 export interface LeftOut {
   /** For people. */
   what: string

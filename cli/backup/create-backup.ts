@@ -19,7 +19,6 @@ import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
 
 export interface CreateBackupOptions {
-  /** Data directory of the running stack. */
   dataDir: string
   /** Folder of the backup: empty or missing. */
   folder: string
@@ -29,7 +28,6 @@ export interface CreateBackupOptions {
   storeMs: number
 }
 
-/** What stays free beside a backup. */
 const SPARE: Room = { bytes: 100_000_000, files: 500 }
 
 /** Dead letters that existed at the start of the backup, and those that were added until the snapshot. */
@@ -107,7 +105,6 @@ async function explainFailedWrite (folder: string, cause: unknown): Promise<unkn
     `(${code || refusal}): is its disk still mounted, and writable?`, { cause })
 }
 
-/** Copies everything into the folder, and removes the snapshot. */
 async function copyAll (
   context: CliContext, addresses: StackAddresses, { dataDir, folder, base, storeMs }: Writing
 ): Promise<BackupManifest> {

@@ -10,7 +10,6 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { type BackupFile, writeBackupFile } from './backup-files.ts'
 
-/** A line of the file: one dead letter as JSON. */
 interface StoredLetter {
   subject: string
   headers: Record<string, string>

@@ -8,7 +8,6 @@ import { EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/wir
 
 export interface WaitUntilStoredOptions {
   connection: NatsConnection
-  /** Bytes in the spools of ingest. */
   readSpoolBytes: () => Promise<number>
   /** Gives up after this long, in milliseconds. */
   timeoutMs: number

@@ -15,7 +15,6 @@ const AHEAD_MS = 3_600_000
 /** Times that column `received_at` of a ledger can have: from 1970 to 2106. */
 const LAST_MS = 4_294_967_295_000
 
-/** `millrace audit`. */
 export function addAuditCommands (program: Command, context: CliContext): void {
   program.command('audit')
     .description('count the stored events again and compare them with the books; fails when they differ')

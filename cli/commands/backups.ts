@@ -133,7 +133,6 @@ async function refuseWhenLost (context: CliContext, root: string): Promise<void>
     'is its disk mounted? If they were removed on purpose, run "millrace backups run --emptied" once')
 }
 
-/** The row of a backup. One whose manifest cannot be read is listed all the same. */
 async function describe ({ folder, isComplete, unreadable }: ScheduledBackup): Promise<Record<string, unknown>> {
   if (unreadable !== undefined) return { damage: 'not readable' }
   if (!isComplete) return {}
@@ -202,7 +201,6 @@ function findDataDir ({ env }: CliContext): string {
   return path.resolve(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
 }
 
-/** What a person wants to know of a backup. */
 function summarize (manifest: BackupManifest) {
   return {
     version: manifest.version,

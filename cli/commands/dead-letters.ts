@@ -26,7 +26,6 @@ const OF_PROJECT = '/api/projects/{project_id}/dead_letters'
 const BATCH = 500
 const BATCH_MS = 60_000
 
-/** `millrace dead-letters list|show|stats|replay|purge`. */
 export function addDeadLettersCommands (program: Command, context: CliContext): void {
   const group = program.command('dead-letters').description('list, replay and purge events and updates that were not stored')
 

@@ -16,7 +16,6 @@ interface ImportFlagsOptions extends Output {
   dryRun?: true
 }
 
-/** `millrace import-flags [files...]`. */
 export function addImportFlagsCommands (program: Command, context: CliContext): void {
   program.command('import-flags')
     .description('import feature flags, cohorts, experiments and definitions from PostHog, so that every user keeps their variants')

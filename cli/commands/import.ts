@@ -31,7 +31,6 @@ interface ImportCommandOptions extends Output {
   verify?: true
 }
 
-/** `millrace import <source> <files...>`. */
 export function addImportCommands (program: Command, context: CliContext): void {
   program.command('import')
     .description('import events from files exported by another product, and verify that all are stored')

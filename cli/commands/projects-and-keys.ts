@@ -19,7 +19,6 @@ interface CreateKeyOptions extends Output {
 
 type Key = Answer<'/api/personal_api_keys'>['results'][number]
 
-/** `millrace projects create|list|keys|rotate-key`. */
 export function addProjectsCommands (program: Command, context: CliContext): void {
   const projects = program.command('projects').description('projects and their API keys, which SDKs send')
 
@@ -64,7 +63,6 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     })
 }
 
-/** `millrace keys create|list|revoke|bootstrap`. */
 export function addKeysCommands (program: Command, context: CliContext): void {
   const keys = program.command('keys').description('personal API keys for the management API')
 

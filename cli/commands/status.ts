@@ -102,7 +102,6 @@ const CLIENTS = {
 /** Share of the room for dead letters from which on a reader is warned. */
 const FULL_SOON = 0.8
 
-/** Shown for a figure that is unknown. */
 const UNKNOWN = 'unknown'
 
 /** The whole text is in `status --json`. */
@@ -169,7 +168,6 @@ function listLines (status: Status): string[] {
   ]
 }
 
-/** Nothing when there is nothing to count. */
 function countsRow (label: string, counts: Record<string, number>): string[] {
   const entries = Object.entries(counts)
   return entries.length === 0 ? [] : [`${label}: ${entries.map(([name, count]) => `${name} ${number(count)}`).join(', ')}`]

@@ -8,12 +8,10 @@ import { type CarriedFlag, type CarriedNames, namesOf, toCohort, toFlag } from '
 import { type Fields, inOrderOfNames, NotCarriedOverError, type PosthogProject, refuse } from '../../engines/import/posthog-project.ts'
 import { listAll, type ManagementClient } from '../management-client.ts'
 
-/** What became of one thing of the project. */
 export interface CarriedItem {
   kind: 'cohort' | 'flag' | 'experiment' | 'event definition' | 'property definition'
   name: string
   outcome: Outcome | 'left out'
-  /** Why it was left out. */
   reason?: string
   /** What of it is written otherwise than in PostHog, where it is served as here. */
   note?: string
@@ -24,7 +22,6 @@ type Outcome = 'created' | 'updated' | 'unchanged'
 export interface CarryOverOptions {
   api: ManagementClient
   projectId: number
-  /** Creates and changes nothing. */
   isDryRun: boolean
   /** Flags that are here with other fields get those of PostHog. */
   isUpdate: boolean
@@ -74,11 +71,9 @@ interface Transfer {
   project: PosthogProject
   options: CarryOverOptions
   params: { project_id: number }
-  /** Collects the imported objects. */
   names: CarriedNames & { cohorts: Map<number, number>, flags: Map<string, string> }
   /** Asks the API whether it would take a flag, without the filters on what a dry run does not create. */
   tryFlag: (flag: Pick<CarriedFlag, 'key' | 'filters'>) => Promise<void>
-  /** Keeps what became of one thing. */
   carry: (kind: CarriedItem['kind'], name: string, work: (notes: string[]) => Promise<Outcome>) => Promise<void>
 }
 

@@ -33,7 +33,6 @@ export interface UnreadColumn {
   column: string
   /** The first that has it. */
   file: string
-  /** How many have it. */
   files: number
 }
 
@@ -42,7 +41,6 @@ export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' |
   finishedAt: string
   exitCode: 0 | 1 | typeof IMPORTED_WITH_DIFFERENCES
   rows: number
-  /** Events in the files, each once. */
   events: number
   /** Events that the files have more than once. */
   duplicates: number
@@ -56,17 +54,14 @@ export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' |
   storedNow: number
   /** At most 1,000. */
   unread: UnreadColumn[]
-  /** Names of files without a row. */
   empty: string[]
   /** Files that could not be read to their end, with the reason. */
   broken: { file: string, error: string }[]
   /** First and last UTC day of the events; null without events. */
   days: [first: string, last: string] | null
-  /** Null for a dry run. */
   proof: Proof | null
 }
 
-/** What an import counts while it runs. */
 export interface ImportCounts {
   state: 'running' | 'proving'
   rows: number

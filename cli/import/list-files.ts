@@ -1,4 +1,3 @@
-/** Finds the files of an export. */
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'

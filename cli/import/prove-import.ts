@@ -1,4 +1,3 @@
-/** Compares the files of an import with the stored events. */
 import { isDeepStrictEqual } from 'node:util'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { type Comparison, DAY_MS, type Digest, EventTable, formatDay, keyOf } from './event-digest.ts'
@@ -8,7 +7,6 @@ import type { StoredEvents } from './query-store.ts'
 export interface DifferingGroup {
   day: string
   event: string
-  /** Events in the files, each once. */
   source: number
   stored: number
   /** Of the files, not stored. */
@@ -41,7 +39,6 @@ export interface Proof {
 /** Events that are compared one by one at a time: each takes about 200 bytes. */
 const MAX_COMPARED = 500_000
 
-/** Differences that are listed one by one. */
 const MAX_DIFFERENCES = 1000
 
 /** Called with each event; the next one waits for the returned promise, if any. */

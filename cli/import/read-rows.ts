@@ -14,7 +14,6 @@ import { readParquet } from './read-parquet.ts'
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
 const MAX_LINE_BYTES = 20_000_000
 
-/** Length of the excerpt of a longer line. */
 const KEPT_BYTES = 10_000
 
 /** Decompressed at a time: each takes a turn of another thread. */
@@ -74,7 +73,6 @@ async function peek (source: Readable): Promise<Buffer> {
   return first ?? Buffer.alloc(0)
 }
 
-/** Forwards errors of the source to the derived stream. */
 function chain (source: Readable, transform: Transform): Readable {
   pipeline(source, transform, () => {})
   return transform

@@ -24,7 +24,6 @@ const END_STATES = { 0: 'complete', 1: 'incomplete', [IMPORTED_WITH_DIFFERENCES]
 const REFUSALS: Record<number, string> = { 401: 'the personal API key is no longer accepted', 404: 'the record of the import was deleted' }
 
 interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mode' | 'files'> {
-  /** As they were given. */
   options: readonly string[]
   /** What the command has said so far. */
   notices: ReadonlySet<string>
@@ -41,7 +40,6 @@ export function createReporter (api: ManagementClient, of: ReporterOptions): Imp
   /** Of the record; null: the API takes no reports. */
   let id: number | null | undefined
   let [wasTold, last] = [false, { at: performance.now(), sent: 0 }]
-  /** Why the import may not go on. */
   let stopped: string | undefined
   let checkpoint: ReturnType<typeof openCheckpoint>
   let count: () => ImportCounts

@@ -24,9 +24,7 @@ const PATIENCE_MS = 600_000
 const REQUEST_TIMEOUT_MS = 60_000
 
 export interface SenderOptions {
-  /** Base URL of ingest. */
   url: string
-  /** The key of the project, which SDKs send. */
   projectKey: string
   /** Whether events of the source change persons, or only what it says of persons. */
   personsFrom: 'events' | 'export'
@@ -49,7 +47,6 @@ interface Batch {
   bytes: Buffer
   /** With a comma behind each event. */
   used: number
-  /** Where each begins. */
   starts: number[]
   firstMark: number
 }

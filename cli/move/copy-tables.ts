@@ -97,7 +97,6 @@ async function isMergedOnly (
 }
 
 export interface ProvenMonth {
-  /** Days and events. */
   groups: number
   source: number
   target: number
@@ -123,7 +122,6 @@ export async function proveMonth ({ from, to }: MoveSides, span: EventsSpan): Pr
   return { groups: source.length, source: count(source), target: count(target), differing }
 }
 
-/** A table beside `events` after it was copied. */
 export interface ProvenTable { table: string, source: number, target: number, isEqual: boolean }
 
 /** Copies the tables beside `events`. @param options.isLast  Also those that views fill: nothing is stored any more. */

@@ -1,4 +1,3 @@
-/** Moves everything that is stored from one ClickHouse to another. */
 import { MillraceError } from '../../engines/errors.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import {
@@ -23,7 +22,6 @@ export interface MoveOptions extends MoveSides {
 }
 
 export interface MoveResult {
-  /** Events that this run copied. */
   copied: number
   months: { month: number, days_and_events: number, source: number, target: number, differing: number }[]
   differing: (DifferingEvents & { month: number })[]
@@ -205,7 +203,6 @@ async function refuseSmallDisk (from: MoveStore, to: MoveStore): Promise<void> {
     'are missing there: add disk space. Merges temporarily need the same amount again')
 }
 
-/** Events of the target that are looked for in the source. */
 const SAMPLE = 200
 
 /** Refuses a target whose events are not those of the source: nothing may be removed from it. */

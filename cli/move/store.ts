@@ -18,7 +18,6 @@ const REQUEST_TIMEOUT_MS = 1_800_000
 /** As the pipeline inserts: the rows are one block with one token, confirmed when each shard has them. */
 const SETTINGS = { ...INSERT_SETTINGS[INSERT_SETTINGS_VERSION], distributed_foreground_insert: '1', log_comment: 'millrace move' }
 
-/** One side of a move. */
 export interface MoveStore {
   /** As in `CLICKHOUSE_URL`. */
   url: string
@@ -27,9 +26,7 @@ export interface MoveStore {
   database: string
   /** Empty: one server. */
   cluster: string
-  /** Where tables are changed. */
   local: ClickHouse
-  /** The tables of all shards. */
   shards: ClickHouse
   close: () => Promise<void>
 }

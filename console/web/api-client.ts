@@ -20,7 +20,6 @@ export class ApiError extends Error {
 
 export interface RequestOptions {
   method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** Sent as JSON. */
   body?: unknown
   /** Undefined and empty values are left out. */
   query?: Record<string, string | number | boolean | undefined> | undefined
@@ -124,7 +123,6 @@ export function toQuery (query: RequestOptions['query'] = {}): string {
   return parameters.size === 0 ? '' : `?${parameters.toString()}`
 }
 
-/** What the API says of a failure. */
 export interface ErrorBody { code: string, detail: string, attr?: string | null }
 
 export function toApiError (status: number, { code, detail, attr = null }: ErrorBody): ApiError {

@@ -6,7 +6,6 @@ import { Dialog, Failed, Form } from './states.tsx'
 
 interface FormDialogProps<T> {
   title: string
-  /** On the button. */
   action: ComponentChildren
   children: ComponentChildren
   /** Does it; the dialog closes when it has worked, and shows why when it has not. */
@@ -22,7 +21,6 @@ interface FormDialogProps<T> {
   isWide?: boolean
 }
 
-/** A dialog with a form. */
 export function FormDialog<T> (
   { title, action, children, onConfirm, onDone, onClose, isReady = true, class: style = 'stacked', isDangerous = false, isWide = false }: FormDialogProps<T>
 ) {
@@ -71,7 +69,6 @@ export function Confirm<T> ({ word, children, ...props }: AskProps<T> & { word: 
 
 interface DeleteDialogProps {
   name: string
-  /** What the API deletes. */
   path: string
   children: ComponentChildren
   onDone: () => void
@@ -88,7 +85,6 @@ export function DeleteDialog ({ name, path, children, ...props }: DeleteDialogPr
 }
 
 interface TextFieldsProps {
-  /** By field. */
   texts: Readonly<Record<string, string>>
   /** Labels that differ from those of most objects. */
   labels?: Readonly<Record<string, string>>
@@ -98,7 +94,6 @@ interface TextFieldsProps {
 const LABELS: Record<string, string> = { name: 'Name', event: 'Name of the event', description: 'Description', owner: 'Owner: a person or a team' }
 const MOST: Record<string, number> = { name: 200, event: 200, description: 3000, owner: 400 }
 
-/** Fields for the texts of an object. A name is required. */
 export function TextFields ({ texts, labels = {}, onChange }: TextFieldsProps) {
   return (
     <>
@@ -117,7 +112,6 @@ export function TextFields ({ texts, labels = {}, onChange }: TextFieldsProps) {
 }
 
 interface TextsDialogProps<T> extends Pick<FormDialogProps<T>, 'title' | 'onClose'>, Partial<Pick<FormDialogProps<T>, 'action' | 'children' | 'onDone'>> {
-  /** By field. */
   texts: Readonly<Record<string, string>>
   save: (texts: Record<string, string>) => Promise<T>
 }
@@ -135,7 +129,6 @@ export function TextsDialog<T> ({ texts: before, save, action = 'Save', children
 
 export interface Attempt {
   isBusy: boolean
-  /** Why the last one failed. */
   error: ApiError | undefined
   /** @returns whether it worked. */
   attempt: (work: () => Promise<void>) => Promise<boolean>

@@ -1,7 +1,6 @@
 /** How the console writes numbers, times and text from events. Nothing here depends on the browser's language. */
 import { signal } from '@preact/signals'
 
-/** Placeholder for unknown values. */
 export const UNKNOWN = '–'
 
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
@@ -80,7 +79,6 @@ export function formatterOf (timeZone: string): Intl.DateTimeFormat {
   return formatter.format
 }
 
-/** The same with the name of the zone. */
 export function formatZoned (iso: string | null, digits: 0 | 3 = 0): string {
   return iso === null ? UNKNOWN : `${formatTime(iso, digits)} ${zoneLabel()}`
 }
@@ -115,7 +113,6 @@ export function showText (text: string, maxCharacters: number = MAX_CHARACTERS):
     .replace(/^ +| +$/g, (blanks) => '␣'.repeat(blanks.length))
 }
 
-/** A word of a POSIX shell. */
 export function quote (text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`
 }

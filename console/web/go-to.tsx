@@ -9,9 +9,7 @@ import { Dialog, Form } from './states.tsx'
 
 interface Place {
   title: string
-  /** Address of the console. */
   to: string
-  /** What it is; absent: a screen. */
   kind?: string
   /** By what else it is found. */
   words?: string | undefined
@@ -19,7 +17,6 @@ interface Place {
 
 interface GoToProps { screens: readonly Place[], onClose: () => void }
 
-/** Of each kind. */
 const SHOWN = 5
 const TYPING_MS = 150
 

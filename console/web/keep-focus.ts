@@ -38,7 +38,6 @@ export function useFocusOnArrival (page: string): void {
   }, [page])
 }
 
-/** Minimum visible pixels of an element. */
 const IN_SIGHT = 200
 
 /** Scrolls to what was asked for and gives it the focus, when it lies below the window, as on a phone. */

@@ -6,7 +6,6 @@ import { type Loaded, useAnswer, useLoaded } from './load.ts'
 import { projectId, query, setQuery } from './router.ts'
 import { Show } from './states.tsx'
 
-/** Rows of a page of a list. */
 export const PAGE = 50
 
 /** Debounce of typing, ms. */
@@ -52,7 +51,6 @@ export function usePages<T> (
   return { ...loaded, offset, onOffset: (offset) => setAt({ key, offset }) }
 }
 
-/** Pages of what the API lists at a path. */
 export function useList<T> (path: string, query: RequestOptions['query'] = {}, options?: { everyMs?: number }): Pages<T> {
   return usePages(`${path}${toQuery(query)}`, async (page, signal) => await request<Page<T>>(path, { query: { ...query, ...page }, signal }), options)
 }
@@ -60,9 +58,7 @@ export function useList<T> (path: string, query: RequestOptions['query'] = {}, o
 interface PagedProps<T> {
   of: Pages<T>
   what: string
-  /** Shown when the list has nothing. */
   empty: ComponentChildren
-  /** Makes the page. */
   children: (results: T[], page: Page<T>) => ComponentChildren
 }
 
@@ -79,7 +75,6 @@ interface PagerProps {
   page: { count: number, next: string | null, results: readonly unknown[] }
   offset: number
   onOffset: (offset: number) => void
-  /** Further choices beside it. */
   children?: ComponentChildren
 }
 

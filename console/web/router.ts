@@ -22,13 +22,11 @@ window.addEventListener('popstate', () => {
 /** Parts of the path after the base: `['projects', '1', 'dead-letters', '5']`. */
 export const path = computed(() => new URL(address.value, location.origin).pathname.slice(BASE.length).split('/').filter((part) => part !== ''))
 
-/** The parameters of the address. */
 export const query = computed(() => new URL(address.value, location.origin).searchParams)
 
 /** The project that is shown; undefined outside of projects. */
 export const projectId = computed(() => path.value[0] === 'projects' ? Number(path.value[1]) : undefined)
 
-/** The project that is shown, for a screen of a project. */
 export function shownProjectId (): number {
   if (projectId.value === undefined) throw new Error('no project is shown')
   return projectId.value
@@ -82,7 +80,6 @@ export function linkTo (target: string): { href: string, onClick: (event: MouseE
   }
 }
 
-/** Parameters alone leave no page. */
 function isSamePage (target: string): boolean {
   const pathOf = (each: string): string => new URL(each, location.origin).pathname
   return pathOf(target) === pathOf(address.value)

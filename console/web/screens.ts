@@ -19,7 +19,6 @@ export interface Screen {
   load: () => Promise<ComponentType>
 }
 
-/** Screens that serve one purpose, under its name in the menu. */
 export interface ScreenGroup { title: string, screens: Screen[] }
 
 /**

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
-import { formatTime, formatUtc, formatZoned, UNKNOWN } from './format.ts'
+import { formatAgo, formatTime, formatUtc, formatZoned, UNKNOWN } from './format.ts'
 import { returnFocus, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
@@ -95,12 +95,29 @@ export function Checkbox ({ label, isOn, onChange }: { label: string, isOn: bool
   return <label class='choice'><input type='checkbox' checked={isOn} onChange={(event) => onChange(event.currentTarget.checked)} /> {label}</label>
 }
 
+/** A choice of one, with what each means. */
+export function Choices (
+  { legend, of, chosen, onChange }: { legend: string, of: Readonly<Record<string, string>>, chosen: string, onChange: (chosen: string) => void }
+) {
+  return (
+    <fieldset>
+      <legend>{legend}</legend>
+      {Object.entries(of).map(([each, meaning]) => (
+        <label key={each} class='choice'>
+          <input type='radio' name={legend} value={each} checked={chosen === each} onChange={() => onChange(each)} />
+          <span><strong>{each}</strong>: {meaning}</span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
 /** The columns of a table: `#` marks one of numbers, `-` one whose title only screen readers see. */
 export type Columns = readonly (string | false)[]
 
 /** A table that scrolls by itself. */
 export function Table ({ label, head, class: style, children }: {
-  label: string, head: Columns, class?: string, children: ComponentChildren
+  label: string, head: Columns, class?: string | undefined, children: ComponentChildren
 }) {
   return (
     <div class='scroll' role='region' aria-label={label} tabIndex={0}>
@@ -120,9 +137,20 @@ export function Table ({ label, head, class: style, children }: {
   )
 }
 
+/** Facts by name; those that are unknown are left out. */
+export function Facts ({ of }: { of: Readonly<Record<string, ComponentChildren>> }) {
+  const known = Object.entries(of).filter(([, fact]) => fact != null && fact !== false && fact !== '')
+  return <dl class='facts'>{known.map(([name, fact]) => <div key={name}><dt>{name}</dt><dd>{fact}</dd></div>)}</dl>
+}
+
 /** A time in the zone that is shown, and in UTC for who points at it. @param props.isZoned  With the name of the zone. */
 export function Time ({ at, isZoned = false, digits = 0 }: { at: string | null, isZoned?: boolean, digits?: 0 | 3 }) {
   return at === null ? <>{UNKNOWN}</> : <time dateTime={at} title={formatUtc(at)}>{isZoned ? formatZoned(at, digits) : formatTime(at, digits)}</time>
+}
+
+/** How long ago something was. */
+export function Ago ({ at }: { at: string | null }) {
+  return <span title={formatUtc(at)}>{formatAgo(at, Date.now())}</span>
 }
 
 /** Whether something is on: by a word and a colour. */

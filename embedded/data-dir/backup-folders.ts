@@ -15,9 +15,7 @@ export interface ScheduledBackup {
   unreadable?: string
 }
 
-/** What a removal of old backups did. */
 export interface PrunedBackups {
-  /** Folders that are gone. */
   removed: string[]
   /** Of each that had to be left, and may be old: which and why, in a sentence for people. */
   left: string[]

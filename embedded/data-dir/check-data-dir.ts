@@ -164,7 +164,6 @@ function full (why: string, cause?: unknown): MillraceError {
   return new MillraceError('MILLRACE_DATA_DIR_FULL', why, cause === undefined ? {} : { cause })
 }
 
-/** In words, for people. */
 export function describeRoom ({ bytes, files }: Room): string {
   return `${(bytes / 1e6).toFixed(1)} MB${Number.isFinite(files) ? ` and ${files} files (inodes)` : ''}`
 }

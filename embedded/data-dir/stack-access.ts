@@ -25,7 +25,6 @@ export interface Credentials {
 
 /** Where the parts of a running stack answer; passwords are part of the URLs. */
 export interface StackAddresses {
-  /** The process that holds the stack. */
   pid: number
   /** The one origin for SDKs and management. */
   baseUrl: string
@@ -89,7 +88,6 @@ export async function readAddresses (dataDir: string): Promise<StackAddresses> {
   return JSON.parse(await readFile(addressesFile(dataDir), 'utf8')) as StackAddresses
 }
 
-/** State of a stack, for a command. */
 export type StackState =
   /** None was ever started on the data directory. */
   | { kind: 'none' }

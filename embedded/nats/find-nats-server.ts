@@ -31,7 +31,6 @@ export interface FindNatsServerOptions {
   dataDir: string
   /** Called before it is fetched, because that takes seconds. */
   onFetch?: (() => void) | undefined
-  /** Cancels fetching. */
   signal?: AbortSignal | undefined
 }
 

@@ -25,7 +25,6 @@ export interface NatsServerOptions extends ServiceOptions {
   serverName?: string
   /** Further lines of its configuration: cluster, logins, TLS. */
   extraConfig?: string
-  /** Called before nats-server is fetched. */
   onFetch?: (() => void) | undefined
 }
 

@@ -22,10 +22,8 @@ export interface ClusterFolder {
 }
 
 interface CreateClusterOptions {
-  /** Folder with `initdb`. */
   bin: string
   folder: ClusterFolder
-  /** Password of the superuser `millrace`. */
   password: string
   /** False skips flushing to the disk, and hashes the password in one round instead of 4,096: tests. */
   durable: boolean

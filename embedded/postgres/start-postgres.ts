@@ -20,7 +20,6 @@ export interface PostgresOptions extends ServiceOptions {
    * also hashes its password in one round, so never use it with a password that could be guessed. Default true.
    */
   durable?: boolean
-  /** Default 100. */
   maxConnections?: number
   /** False leaves the database to the process that uses it first, by `ensureDatabase`. Default true. */
   createDatabase?: boolean

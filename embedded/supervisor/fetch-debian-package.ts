@@ -10,14 +10,12 @@ const KEYRINGS = [
   '/usr/share/keyrings/debian-archive-keyring.gpg', '/usr/share/keyrings/debian-archive-keyring.pgp'
 ]
 
-/** Which programs to take from which package. */
 export interface DebianPackage {
   name: string
   /** Releases of Debian that have it, the best first. */
   suites: readonly string[]
   /** Path of a program in the package, and where it is to be put. */
   files: Readonly<Record<string, string>>
-  /** Cancels it. */
   signal?: AbortSignal | undefined
 }
 

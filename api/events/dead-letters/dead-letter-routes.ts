@@ -22,7 +22,6 @@ const DEFAULT_REPLAY_LIMIT = 1000
 const NOTHING = { matched: 0, replayed: 0, skipped: 0 }
 const NOTHING_PURGED = { matched: 0, purged: 0 }
 
-/** Limit of a dry run without `limit`. */
 const MOST_PURGED = 10_000
 
 const ORDER = 'oldest'

@@ -88,5 +88,4 @@ export const purgeResultSchema = object({
   purged: { type: 'integer', description: 'Deleted dead letters.' }
 })
 
-/** Filters of a request. */
 export type FilterFields = Value<{ type: 'object', properties: typeof filter }>

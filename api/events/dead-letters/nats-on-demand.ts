@@ -3,7 +3,6 @@ import { HttpError } from '../../../engines/errors.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
 
-/** A connection that is opened on first use. */
 export interface NatsOnDemand {
   /** Rejects while no server answers; the next call tries again. */
   get: () => Promise<NatsConnection>

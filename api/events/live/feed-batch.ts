@@ -1,4 +1,3 @@
-/** What a feed of live events sends. */
 import { count, object, type Value } from '../../http/json-schema.ts'
 
 const text = (description: string) => ({ type: 'string', description }) as const
@@ -26,5 +25,4 @@ export const feedBatchSchema = object({
 
 export type LiveEvent = Value<typeof liveEventSchema>
 
-/** The data of one event of a feed. */
 export type FeedBatch = Value<typeof feedBatchSchema>

@@ -23,7 +23,6 @@ export interface FeedOptions extends Watched {
   isReading: () => boolean
 }
 
-/** Those who watch the same. */
 interface SharedWatch {
   reader: ArrivalReader
   watchers: Set<Watcher>
@@ -39,7 +38,6 @@ interface SharedWatch {
 export class LiveFeeds {
   readonly #clickhouse: Pick<ClickHouse, 'query'>
   readonly #logger: Pick<Logger, 'warn'>
-  /** By what they ask for. */
   readonly #watches = new Map<string, SharedWatch>()
   #loop: IntervalLoop | null = null
 
@@ -48,7 +46,6 @@ export class LiveFeeds {
     this.#logger = logger
   }
 
-  /** Whether nobody else can watch this. */
   isFullFor (wanted: Watched): boolean {
     const watchers = [...this.#watches.values()].reduce((sum, { watchers }) => sum + watchers.size, 0)
     return watchers >= MAX_WATCHERS || (!this.#watches.has(keyOf(wanted)) && this.#watches.size >= MAX_WATCHES)

@@ -19,7 +19,6 @@ const MAX_WAITING_BYTES = 262_144
 
 const filter = (description: string) => ({ type: 'string', maxLength: 400, default: '', description }) as const
 
-/** Events of a project as they arrive. */
 export async function liveRoutes (
   app: FastifyInstance, deps: { clickhouse: ClickHouse, logger: Logger }
 ): Promise<void> {

@@ -17,7 +17,6 @@ export interface Watched { project: number, event: string, distinctId: string }
 export interface Arrivals {
   /** Matching events; `events` are some of them. */
   matched: number
-  /** By time of receipt. */
   events: LiveEvent[]
 }
 

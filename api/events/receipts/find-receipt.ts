@@ -15,7 +15,6 @@ import { type EventQuery, readStoredEvent, type StoredEvent, timeOfUuid } from '
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../../schema/wire/ingest-presence.ts'
 import { readBucket } from '../../../platform/nats/stream-info.ts'
 
-/** Why an event is not there any more. */
 export interface DeletedEvent {
   /** `person`: with its person. `retention`: by age. `unknown`: it was stored and has been deleted. */
   why: 'person' | 'retention' | 'unknown'
@@ -27,7 +26,6 @@ export interface DeletedEvent {
   wasStored: boolean
 }
 
-/** How much of the stream was looked at. */
 export type SearchedMessages = Pick<StreamSearch, 'searchedMessages' | 'of'>
 
 /**

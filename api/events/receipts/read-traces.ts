@@ -4,7 +4,6 @@ import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../../schema/wi
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type DistinctIdQuery, type EventQuery, isoTime } from './stored-events.ts'
 
-/** One time that a stored event came again. */
 export interface Duplicate {
   receivedAt: string
   /** Ingest process; null: unknown. */
@@ -17,7 +16,6 @@ export interface Duplicate {
 /** How often a stored event came again within the last 30 days, as far as it was recorded. */
 export interface Duplicates {
   count: number
-  /** The last few, newest first. */
   last: Duplicate[]
 }
 
@@ -29,7 +27,6 @@ export interface DroppedEvent {
   receivedBy: string | null
 }
 
-/** What the traces say about a uuid. */
 export type EventTraces = ReturnType<typeof toTraces>
 
 const SHOWN_DUPLICATES = 5
@@ -92,7 +89,6 @@ export async function readDroppedSample (
   return row === undefined ? null : { uuid, ...row }
 }
 
-/** The newest dropped events of a distinct id. */
 export async function listDroppedEvents (
   { projectId, distinctId, limit }: DistinctIdQuery, clickhouse: ClickHouse
 ): Promise<DroppedEvent[]> {

@@ -1,4 +1,3 @@
-/** Looks for events that wait in the stream. */
 import { jetstreamManager, type StoredMsg } from '@nats-io/jetstream'
 import { FINGERPRINT_BYTES, frameOf, hashUuid } from '../../../schema/wire/frame-message.ts'
 import { EVENTS_STREAM, HEADER, processOfRequest } from '../../../schema/wire/streams.ts'
@@ -15,13 +14,10 @@ export interface WaitingEvent extends Omit<StoredEvent, 'insertedAt' | 'insert'>
   /** Class and number, such as `live.0`. */
   partition: string
   sequence: number
-  /** When the stream stored the message. */
   publishedAt: string
-  /** Messages of its partition that come first. */
   messagesAhead: number
 }
 
-/** How much of the stream was looked at. */
 export interface StreamSearch {
   found: WaitingEvent[]
   searchedMessages: number

@@ -14,13 +14,11 @@ export interface StoredEvent {
   insert: StoredInsert | null
 }
 
-/** The insert that brought a row. */
 export interface StoredInsert {
   /** What ClickHouse recognises it by; `insert_token` of the row. */
   token: string
   /** Class and number, such as `live.0`. */
   partition: string
-  /** Stream sequences of its messages. */
   firstSequence: number
   lastSequence: number
   /** Ingest processes that received its messages: the event came through one of them. */
@@ -35,7 +33,6 @@ export interface EventQuery {
   timestamp?: number | undefined
 }
 
-/** The newest events of a distinct id, `limit` at most. */
 export interface DistinctIdQuery {
   projectId: number
   distinctId: string

@@ -86,7 +86,6 @@ const decideFields = {
   sessionRecording: boolean
 }
 
-/** The names of all fields of the remote configuration. */
 const remoteConfig = Object.fromEntries(Object.keys(buildRemoteConfig('')).map((name) => [name, {}]))
 
 const decideV1 = closed('Version 1', { ...decideFields, featureFlags: keysOfFlags }, failures)

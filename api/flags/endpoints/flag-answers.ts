@@ -2,13 +2,11 @@ import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../engines/flags
 import type { Evaluation } from '../../../engines/flags/evaluate-flags.ts'
 import { parseInteger } from '../../http/request-values.ts'
 
-/** The fields of an answer besides the flags. */
 interface AnswerContext {
   token: string
   requestId: string
   /** Unix milliseconds. */
   evaluatedAt: number
-  /** Add the remote configuration. */
   withConfig: boolean
 }
 

@@ -8,15 +8,12 @@ import { cutText } from '../../../engines/body/storable-text.ts'
 import type { Properties } from '../../../engines/flags/subject.ts'
 import type { Runtime } from './detect-runtime.ts'
 
-/** The checked fields of a request for flags. */
 export interface FlagRequest {
   distinctId: string
   anonDistinctId: string | null
   deviceId: string | null
-  /** Group key by group type. */
   groups: ReadonlyMap<string, string>
   personProperties: Properties | null
-  /** Property overrides by group type. */
   groupProperties: ReadonlyMap<string, Properties>
   /** Keys of the flags to answer; null for all. */
   flagKeys: ReadonlySet<string> | null

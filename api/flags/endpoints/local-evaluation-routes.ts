@@ -11,7 +11,6 @@ import type { FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 import { describeForSdk } from './local-evaluation-definitions.ts'
 
-/** The rendered definitions of a project. */
 interface LocalEvaluation {
   json: string
   /** Weak: equal definitions have the same one in every process. */

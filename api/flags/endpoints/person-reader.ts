@@ -4,13 +4,10 @@ import type { Properties, StoredFacts } from '../../../engines/flags/subject.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { CancellableWork } from './circuit-breaker.ts'
 
-/** What to read about the subject of a request. */
 interface PersonQuery {
   projectId: number
   distinctId: string
-  /** Group keys by group type index. */
   groups: ReadonlyMap<number, string>
-  /** Static cohorts that flags refer to. */
   cohortIds: readonly number[]
   /** At least one flag has experience continuity. */
   needsHashKeys: boolean
@@ -116,11 +113,9 @@ function parseProperties<T extends object> (text: string | null | undefined): T 
   return (text == null ? {} : parseStoredJson(text)) as T
 }
 
-/** Reads the answers to several questions, in their order. */
 type ReadAll<Question, Answer> = (questions: readonly Question[]) => CancellableWork<readonly Answer[]>
 
 interface ReadTogetherOptions {
-  /** Questions of one reading at most. */
   maxQuestions: number
   /** Maximum concurrent reads; questions beyond it share the next read. */
   maxReadings: number

@@ -30,7 +30,6 @@ const newCohortSchema = bodyOf({
 
 const one = { $ref: 'Cohort#' }
 
-/** The cohorts that conditions of flags may name. */
 export async function cohortRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {
   const routes = routesOf(app, { tag: 'feature flags', object: 'feature_flag' })
   app.addSchema(cohortSchema)

@@ -3,11 +3,9 @@ import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
 import { originSchemas, selectCreatedBy } from '../../projects/users.ts'
 import { object, type Row, schemaOf, writableBody } from '../../http/json-schema.ts'
 
-/** A feature flag as answers show it. */
 export type FeatureFlag = Row<{ type: 'object', required: string[], properties: Omit<typeof writable & typeof readOnly, 'filters'> }> &
   { filters: unknown }
 
-/** The columns of a `FeatureFlag`, for a query on `feature_flags AS f`. */
 export function selectFeatureFlag (sql: Sql): Statement {
   return sql`f.id, f.project_id AS team_id, f.name, f.key, f.filters, f.deleted, f.active,
     f.ensure_experience_continuity, f.evaluation_runtime, f.bucketing_identifier, f.version,
@@ -40,7 +38,6 @@ const readOnly = {
   ...originSchemas
 } as const
 
-/** The fields of a flag that clients may write. */
 export type FeatureFlagFields = Partial<Pick<FeatureFlag, keyof typeof writable>>
 
 export type NewFeatureFlag = FeatureFlagFields & { key: string }
@@ -65,7 +62,6 @@ const body = writableBody(writable, readOnly)
 
 export const newFeatureFlagSchema = { ...body, required: ['key'] }
 
-/** The fields of a flag, all optional. */
 export const featureFlagFieldsSchema = body
 
 /** What PostHog's clients send with a change, so that nobody's work is lost. */
@@ -82,10 +78,8 @@ export const featureFlagChangesSchema = schemaOf<FeatureFlagChange>({
   }
 })
 
-/** The fields that are written from a body. */
 export const WRITABLE_FIELDS = Object.keys(writable) as Array<keyof typeof writable>
 
-/** The flag that these fields make. */
 export function toFlagDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
   return {
     id,
@@ -115,7 +109,6 @@ export function toFields (flag: FlagDefinition): Required<FeatureFlagFields> {
   }
 }
 
-/** The given fields as columns with their values. */
 export function toColumns (sql: SqlTemplates, fields: FeatureFlagFields): Record<string, unknown> {
   const given = WRITABLE_FIELDS.filter((name) => fields[name] !== undefined)
   return Object.fromEntries(given.map((name) => [name, name === 'filters' ? sql.json(fields.filters) : fields[name]]))

@@ -2,14 +2,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Columns } from '../../../platform/postgres/sql-statement.ts'
 import type { Sql, SqlTemplates, Statement, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
-import { selectPage } from '../../http/list-queries.ts'
+import { newestBy, selectPage } from '../../http/list-queries.ts'
 import type { PageContent, PageQuery } from '../../http/pagination.ts'
 import { selectUserSummary, userSummarySchema } from '../../projects/users.ts'
 import { WRITABLE_FIELDS } from './feature-flag.ts'
 import { findFeatureFlag } from './read-feature-flags.ts'
 import { array, object, type Value } from '../../http/json-schema.ts'
 
-/** Who writes flags. */
 export interface FlagActor {
   projectId: number
   userId: number
@@ -23,7 +22,6 @@ export interface FlagActor {
 const MAX_CHANGES = 500
 const MAX_BYTES = 10_000_000
 
-/** A flag at one time: the fields that can be written. */
 type Definition = Record<string, unknown>
 
 /** A change, in the form of PostHog's activity log. */
@@ -70,7 +68,6 @@ function selectActor (sql: SqlTemplates, { userId, keyHash, experiment = undefin
     ${experiment ?? null}::text`
 }
 
-/** Keeps that a flag was created. */
 export async function recordCreation (tx: TransactionSql, actor: FlagActor, flagId: number): Promise<void> {
   await tx`
     INSERT INTO feature_flag_changes (flag_id, version, after, user_id, key_label, experiment)
@@ -134,8 +131,7 @@ export async function listFlagChanges (
 ): Promise<PageContent<FlagActivity>> {
   await findFeatureFlag(sql, key, { deleted: true })
   const page = await selectPage<Row>(sql, query, {
-    order: 'newest change', kind: 'integer', from: sql`feature_flag_changes AS c`, where: sql`c.flag_id = ${key.id}`,
-    key: sql`c.version`, keyOf: ({ version }) => version,
+    order: 'newest change', keys: newestBy(sql`c.version`), from: sql`feature_flag_changes AS c`, where: sql`c.flag_id = ${key.id}`,
     select: sql`c.id::text AS id, c.version, c.before, c.after, c.key_label, c.experiment, c.created_at,
       (SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = c.user_id) AS user`
   })

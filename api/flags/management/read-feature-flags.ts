@@ -1,6 +1,6 @@
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { Value } from '../../http/json-schema.ts'
-import { matchSearch, searchQueryProperties, selectPage } from '../../http/list-queries.ts'
+import { matchSearch, newestBy, searchQueryProperties, selectPage } from '../../http/list-queries.ts'
 import type { PageContent } from '../../http/pagination.ts'
 import { pageQuery } from '../../http/routes.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
@@ -11,7 +11,6 @@ export const featureFlagQuery = pageQuery({
   active: { type: 'boolean', description: 'true: only active flags; false: only inactive ones. Default: all.' }
 })
 
-/** Lists the flags of a project, newest first. */
 export async function listFeatureFlags (
   sql: Sql, projectId: number, query: Value<typeof featureFlagQuery>
 ): Promise<PageContent<FeatureFlag>> {
@@ -19,8 +18,7 @@ export async function listFeatureFlags (
     AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
     AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
   return await selectPage<FeatureFlag>(sql, query, {
-    order: 'newest', kind: 'integer', select: selectFeatureFlag(sql), from: sql`feature_flags AS f`, where: matches,
-    key: sql`f.id`, keyOf: ({ id }) => id
+    order: 'newest', select: selectFeatureFlag(sql), from: sql`feature_flags AS f`, where: matches, keys: newestBy(sql`f.id`)
   })
 }
 

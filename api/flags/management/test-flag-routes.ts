@@ -74,7 +74,6 @@ export async function testFlagRoutes (
 interface TestedRequest {
   set: FlagSet
   request: FlagRequest
-  /** Of the key that asks. */
   scopes: readonly string[]
 }
 

@@ -181,7 +181,6 @@ export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Pro
   }
 }
 
-/** Names the experiments that forbid a change. */
 export function describeRunning (running: readonly RunningExperiment[]): string {
   const names = running.slice(0, 10).map(({ id, name }) => `"${cutText(name, 100)}" (${id})`).join(', ')
   return `${running.length === 1 ? 'An experiment runs' : 'Experiments run'} on this feature flag: ${names}.`

@@ -40,7 +40,6 @@ export async function eventRuleRoutes (app: FastifyInstance, deps: DefinitionDep
   })
 }
 
-/** What a rule did with the events of some days. */
 type RuleCounts = Value<typeof ruleCountsSchema>['results'][number]
 
 const REASONS = { rule_dropped: 'dropped', rule_sampled: 'sampled', rule_changed: 'changed' } as const

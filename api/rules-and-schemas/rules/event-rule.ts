@@ -13,7 +13,6 @@ export type EventRuleVersion = ShownVersion & RuleDefinition
 
 const anyObject = { type: 'object', additionalProperties: true } as const
 
-/** What makes a version. */
 const definition = {
   condition: {
     type: ['object', 'null'],
@@ -53,7 +52,7 @@ export const EVENT_RULES: DefinitionKind<EventRule, EventRuleVersion, RuleDefini
   contentColumn: 'definition',
   nameColumn: 'name',
   ofName: 'of this name',
-  order: [{ column: 'd.position', field: 'position', kind: 'integer' }, { column: 'd.id', field: 'id', kind: 'integer' }],
+  order: [{ column: 'd.position', kind: 'integer' }, { column: 'd.id', kind: 'integer' }],
   columns: ['description', 'position'],
   defaults: async (tx, projectId) => {
     const [found] = await tx<{ last: number }[]>`
@@ -91,7 +90,6 @@ export function compileDraftRule ({ condition, actions }: Partial<RuleDefinition
   }
 }
 
-/** Events that a check looks into unless the request says more. */
 export const RULE_CHECK_LIMIT = 100_000
 
 export const ruleCheckBodySchema = describeCheck({

@@ -41,7 +41,6 @@ export const SCHEMA_FIELDS = describeFields({
   required: ['event', 'schema']
 })
 
-/** Listed by event. */
 export const EVENT_SCHEMAS: DefinitionKind<EventSchema, ShownVersion & { schema: unknown }, unknown> = {
   noun: 'schema',
   tag: 'event schemas',
@@ -52,7 +51,7 @@ export const EVENT_SCHEMAS: DefinitionKind<EventSchema, ShownVersion & { schema:
   contentColumn: 'schema',
   nameColumn: 'event',
   ofName: 'of this event',
-  order: [{ column: 'd.event COLLATE "C"', field: 'event', kind: 'text' }],
+  order: [{ column: 'd.event COLLATE "C"', kind: 'text' }],
   columns: ['description', 'owner', 'mode'],
   defaults: async () => await Promise.resolve({ description: '', owner: '', mode: 'observe' satisfies SchemaMode }),
   contentColumns: 'v.schema',
@@ -79,12 +78,10 @@ export function compileDraft (draft: unknown): CompiledSchema {
   }
 }
 
-/** Events that are checked unless the request says more. */
 export const SCHEMA_CHECK_LIMIT = 1_000_000
 
 export const checkBodySchema = describeCheck({ schema: { ...schema, description: 'A draft; default: the newest version.' } }, SCHEMA_CHECK_LIMIT)
 
-/** What making a draft takes. */
 export const inferBodySchema = bodyOf({
   event: { type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event.' },
   days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 30.' },

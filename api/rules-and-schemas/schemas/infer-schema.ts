@@ -3,13 +3,11 @@ import { isStorableText } from '../../../engines/body/storable-text.ts'
 import { SCHEMA_LIMITS } from '../../../engines/json-schema/schema-place.ts'
 import type { InferredSchema } from './event-schema.ts'
 
-/** Which stored events a draft is made from. */
 export interface InferQuery {
   projectId: number
   event: string
   /** Days before now, by the timestamp of the events, 1 to 365. */
   days: number
-  /** Events at most. */
   limit: number
   /** Also describe the properties that SDKs add, whose names begin with `$`. */
   includeSdk: boolean
@@ -31,11 +29,9 @@ const MAX_VALUE_LENGTH = 100
 
 const DAY_MS = 86_400_000
 
-/** A property of the events. */
 interface FoundProperty {
   name: string
   events: number
-  /** Names of JSON Schema. */
   types: string[]
   /** JSON of up to one more than {@link MAX_VALUES} short ones. */
   values: string[]

@@ -12,7 +12,6 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', '..', 'main.ts')
 
-/** The process to kill, and its data. */
 export interface Interruption {
   /** For backups; removed by the caller. */
   root: string

@@ -2,30 +2,27 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { linkTo, navigate } from '../router.ts'
 import { currentSession, may, resumeSession, type Session } from '../session.ts'
-import { Table } from '../states.tsx'
 
-/** The projects of the installation, and a new one. */
 export function InstallationScreen () {
   const [open, setOpen] = useState<Session['projects'][number] | 'new'>()
   return (
     <section>
       <h1>Projects</h1>
       {may('project:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setOpen('new')}>New project …</button></div>}
-      <Table label='Projects' head={['Project', '#Id', 'Time zone', '-Actions']}>
-        {currentSession().projects.map((project) => (
-          <tr key={project.id}>
-            <td class='wide'>{showText(project.name)}</td>
-            <td class='number'>{project.id}</td>
-            <td>{project.timezone}</td>
-            <td>
+      <Rows
+        label='Projects' of={currentSession().projects} keyOf={({ id }) => id} columns={[
+          ['Project', ({ name }) => showText(name), 'wide'], ['#Id', ({ id }) => String(id)], ['Time zone', ({ timezone }) => timezone],
+          ['-Actions', (project) => (
+            <>
               <a {...linkTo(`/projects/${project.id}/connect`)}>Connect<span class='hidden'> {showText(project.name, 60)}</span></a>{' '}
               {may('project:write') && <button type='button' class='quiet' onClick={() => setOpen(project)}>Change …<span class='hidden'> {showText(project.name, 60)}</span></button>}
-            </td>
-          </tr>
-        ))}
-      </Table>
+            </>
+          )]
+        ]}
+      />
       {open !== undefined && <ProjectDialog project={open === 'new' ? undefined : open} onClose={() => setOpen(undefined)} />}
     </section>
   )
@@ -37,7 +34,6 @@ function ProjectDialog ({ project, onClose }: { project: Session['projects'][num
   const [timezone, setTimezone] = useState(project?.timezone ?? 'UTC')
   const save = async (): Promise<void> => {
     const { id } = await request<{ id: number }>(`/api/projects/${project?.id ?? ''}`, { method: project === undefined ? 'POST' : 'PATCH', body: { name, timezone } })
-    // The session lists the projects.
     await resumeSession()
     if (project === undefined) navigate(`/projects/${id}/connect`)
   }

@@ -2,14 +2,14 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import type { Answer } from '../../api-types.ts'
 import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
-import { formatAgo, formatCount, formatUtc, formatZoned, showText } from '../format.ts'
+import { formatZoned, showText } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { Paged, useList } from '../paging.tsx'
 import { currentSession, may } from '../session.ts'
-import { Dialog, Show, Table, Time } from '../states.tsx'
+import { Ago, Dialog, Show, Time } from '../states.tsx'
 import { type NewKey, NewKeyDialog } from './new-key.tsx'
 import { useAnswer } from '../load.ts'
 
-/** A personal key as the API shows it. */
 type PersonalKey = Answer<'/api/personal_api_keys'>['results'][number]
 
 /** An old key is accepted for so long after a rotation, in seconds: a day. */
@@ -48,33 +48,23 @@ function KeyTable ({ keys, onMade, onRevoked }: { keys: readonly PersonalKey[], 
   const now = Date.now()
   return (
     <>
-      <Table
-        label='Personal keys' class='dense'
-        head={['Key', 'Label', 'User', 'May do', 'Projects', 'Last use', 'Made', 'State', may('user:write') && '-Actions']}
-      >
-        {keys.map((key) => (
-          <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
-            <td><code>{key.mask_value}</code>{key.is_current && <> <span class='tag'>yours now</span></>}</td>
-            <td class='value'>{showText(key.label, 40)}</td>
-            <td class='value'>{showText(key.user.email, 60)}</td>
-            <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
-            <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
-            <td title={formatUtc(key.last_used_at)}>{formatAgo(key.last_used_at, now)}</td>
-            <td title={formatUtc(key.created_at)}>{formatAgo(key.created_at, now)}</td>
-            <td>{describeState(key, now)}</td>
-            {may('user:write') && (
-              <td>
-                {isUsable(key, now) && (
-                  <>
-                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
-                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
-                  </>
-                )}
-              </td>
-            )}
-          </tr>
-        ))}
-      </Table>
+      <Rows
+        label='Personal keys' class='dense' of={keys} keyOf={({ id }) => id} styleOf={(key) => isUsable(key, now) ? '' : 'gone'}
+        columns={[
+          ['Key', (key) => <><code>{key.mask_value}</code>{key.is_current && <> <span class='tag'>yours now</span></>}</>],
+          ['Label', ({ label }) => showText(label, 40), 'value'], ['User', ({ user }) => showText(user.email, 60), 'value'],
+          ['May do', ({ scopes }) => scopes.includes('*') ? 'everything' : scopes.join(', '), 'value'],
+          ['Projects', ({ scoped_teams: projects }) => projects === null ? 'all' : projects.join(', ')],
+          ['Last use', ({ last_used_at: at }) => <Ago at={at} />], ['Made', ({ created_at: at }) => <Ago at={at} />],
+          ['State', (key) => describeState(key, now)],
+          may('user:write') && ['-Actions', (key) => isUsable(key, now) && (
+            <>
+              <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
+              <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
+            </>
+          )]
+        ]}
+      />
       {asked !== undefined && (
         <ChangeDialog
           of={asked.key} made={keys.filter(({ made_by: by }) => by.includes(asked.key.id))} what={asked.what}
@@ -87,7 +77,6 @@ function KeyTable ({ keys, onMade, onRevoked }: { keys: readonly PersonalKey[], 
 
 interface ChangeProps {
   of: PersonalKey
-  /** Those of this page that it made. */
   made: readonly PersonalKey[]
   what: 'rotate' | 'revoke'
   onClose: () => void
@@ -132,7 +121,6 @@ export function describeState ({ revoked_at: revoked, expires_at: end }: Persona
   return Date.parse(end) > now ? `expires ${formatZoned(end)}` : `expired ${formatZoned(end)}`
 }
 
-/** The users who own keys. */
 export function Users () {
   const [isCreating, setCreating] = useState(false)
   const users = useAnswer<Answer<'/api/users'>>('/api/users/')
@@ -143,11 +131,11 @@ export function Users () {
       {mayCreate && <div class='toolbar'><button type='button' onClick={() => setCreating(true)}>New user …</button></div>}
       <Show of={users} what='Users'>
         {({ results }) => (
-          <Table label='Users' head={['E-mail', 'First name', '#Usable keys']}>
-            {results.map(({ id, email, first_name: name, keys }) => (
-              <tr key={id}><td class='wide'>{showText(email)}</td><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(keys)}</td></tr>
-            ))}
-          </Table>
+          <Rows
+            label='Users' of={results} columns={[
+              ['E-mail', ({ email }) => showText(email), 'wide'], ['First name', ({ first_name: name }) => showText(name), 'wide'], ['#Usable keys', ({ keys }) => keys]
+            ]}
+          />
         )}
       </Show>
       {isCreating && <NewUserDialog onClose={() => setCreating(false)} onDone={users.reload} />}

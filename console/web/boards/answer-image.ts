@@ -5,11 +5,8 @@ import type { AnswerTable, Cell } from './answer-table.ts'
 const SVG = 'http://www.w3.org/2000/svg'
 const EDGE = 16
 const LINE = 24
-/** Room for what it is about, however little there is to draw. */
 const LEAST_WIDTH = 420
-/** On light ground and on dark. */
 const BAR = '#2a9d74'
-/** More than this is no picture. */
 const MAX_ROWS = 60
 const MAX_COLUMNS = 16
 /** Pixels of the file for each of the page, so that it is sharp on paper. */

@@ -14,7 +14,6 @@ const DAY_MS = 86_400_000
 
 type Board = Schema<'Board'>
 
-/** Where the boards of the project are. */
 export function boardsPath (id?: number | string): string {
   return `/api/projects/${projectId.value}/boards/${id === undefined ? '' : `${id}`}`
 }
@@ -157,7 +156,6 @@ function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: 
   )
 }
 
-/** @param props.board  Absent: a new one. */
 export function EditDialog ({ board, onSaved, onClose }: { board?: Board, onSaved: (board: Board) => void, onClose: () => void }) {
   const [title, action, method] = board === undefined ? ['New board', 'Create', 'POST'] as const : ['Rename the board', 'Save', 'PATCH'] as const
   const save = async (body: object) => await request<Board>(boardsPath(board?.id), { method, body })

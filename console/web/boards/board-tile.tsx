@@ -16,11 +16,8 @@ import { tableOf, type TileAnswer, toCsv } from './answer-table.ts'
 
 export type Tile = Schema<'Board'>['tiles'][number]
 
-/** Where the answers of a board come from. */
 export interface Source {
-  /** The board's: `/api/projects/1/boards/5`. */
   path: string
-  /** Of a link. */
   key?: string
 }
 
@@ -44,7 +41,6 @@ interface TileViewProps {
   source: Source
   tile: Tile
   round: Round
-  /** Buttons beside its name. */
   children?: ComponentChildren
 }
 

@@ -16,7 +16,6 @@ const WAITING_MS = 2000
 const ARRIVED_MS = 15_000
 const REFUSED_MS = 5000
 
-/** An event that was seen to arrive. */
 interface Seen { event: string, distinctId: string, at: number, drop: string | null }
 
 /**

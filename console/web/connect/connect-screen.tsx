@@ -5,12 +5,12 @@ import { Confirm, Copyable } from '../confirm.tsx'
 import { type Loaded, useAnswer } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Empty, Select, Show, Table } from '../states.tsx'
-import { formatAgo, formatUtc, formatZoned, showText } from '../format.ts'
+import { Ago, Empty, Select, Show } from '../states.tsx'
+import { formatZoned, showText } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { ArrivalLight } from './arrival-light.tsx'
 import { buildSnippets } from './snippets.ts'
 
-/** How to send events to the project: code to copy, a light that comes on when the first one arrives, and the keys. */
 export function ConnectScreen () {
   const keys = useAnswer<Keys>(`/api/projects/${projectId.value}/keys/`)
   const name = session.value?.projects.find(({ id }) => id === projectId.value)?.name ?? ''
@@ -57,19 +57,15 @@ const GRACES = { 'for an hour': 3600, 'for a day': 86_400, 'for a week': 604_800
 /** The keys that SDKs send, with the end of those that were rotated. */
 function ProjectKeys ({ keys }: { keys: Loaded<Keys> }) {
   const [isRotating, setRotating] = useState(false)
-  const now = Date.now()
   return (
     <>
       <h2>Keys of the project</h2>
-      <Table label='Keys of the project' head={['Key', 'Made', 'Accepted']}>
-        {keys.value?.results.map((key) => (
-          <tr key={key.api_key}>
-            <td class='wide'><code>{showText(key.api_key)}</code></td>
-            <td title={formatUtc(key.created_at)}>{formatAgo(key.created_at, now)}</td>
-            <td>{describeEnd(key.expires_at, now)}</td>
-          </tr>
-        ))}
-      </Table>
+      <Rows
+        label='Keys of the project' of={keys.value?.results ?? []} columns={[
+          ['Key', ({ api_key: key }) => <code>{showText(key)}</code>, 'wide'],
+          ['Made', ({ created_at: at }) => <Ago at={at} />], ['Accepted', ({ expires_at: end }) => describeEnd(end, Date.now())]
+        ]}
+      />
       {may('project:write') && <p><button type='button' onClick={() => setRotating(true)}>Rotate the key …</button></p>}
       {isRotating && <RotateDialog onClose={() => setRotating(false)} onDone={keys.reload} />}
     </>

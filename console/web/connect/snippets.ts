@@ -3,12 +3,10 @@ import { quote } from '../format.ts'
 
 export interface Snippet {
   id: string
-  /** Name on its tab. */
   name: string
   /** Command that installs it; empty when nothing is to be installed. */
   install: string
   code: string
-  /** What one should know. */
   hint: string
 }
 

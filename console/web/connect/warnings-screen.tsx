@@ -1,11 +1,12 @@
 import type { Answer } from '../../api-types.ts'
 import { formatAgo, formatCount, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { UUID } from '../receipts/explain-receipt.ts'
 import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { session } from '../session.ts'
-import { Empty, Select, Show, Sparkline, Table, Time } from '../states.tsx'
+import { Empty, Select, Show, Sparkline, Time } from '../states.tsx'
 
 type Warnings = Answer<'/api/projects/{project_id}/ingestion_warnings/summary'>
 
@@ -55,21 +56,15 @@ function Reason ({ warning }: { warning: Warnings['results'][number] }) {
         {samples.length === 0 ? 'No samples were kept.' : 'Samples:'}
       </p>
       {samples.length > 0 && (
-        <Table label={`Cases of ${reason}`} head={[`Received (${zoneLabel()})`, 'Event', 'Distinct id', 'SDK', 'Value at fault', 'Uuid']}>
-          {samples.map((sample, index) => (
-            <tr key={index}>
-              <td><Time at={sample.received_at} /></td>
-              <td class='wide'>{showText(sample.event)}</td>
-              <td class='wide'>{showText(sample.distinct_id)}</td>
-              <td>{showText(`${sample.lib} ${sample.lib_version}`.trim(), 40)}</td>
-              <td class='wide'><code>{showText(sample.value)}</code></td>
-              <td>{UUID.test(sample.uuid)
-                ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${sample.uuid}`)}>{sample.uuid}</a>
-                : showText(sample.uuid, 40)}
-              </td>
-            </tr>
-          ))}
-        </Table>
+        <Rows
+          label={`Cases of ${reason}`} of={samples} columns={[
+            [`Received (${zoneLabel()})`, ({ received_at: at }) => <Time at={at} />], ['Event', ({ event }) => showText(event), 'wide'],
+            ['Distinct id', ({ distinct_id: id }) => showText(id), 'wide'],
+            ['SDK', ({ lib, lib_version: version }) => showText(`${lib} ${version}`.trim(), 40)],
+            ['Value at fault', ({ value }) => <code>{showText(value)}</code>, 'wide'],
+            ['Uuid', ({ uuid }) => UUID.test(uuid) ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}>{uuid}</a> : showText(uuid, 40)]
+          ]}
+        />
       )}
     </details>
   )

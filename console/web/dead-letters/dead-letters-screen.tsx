@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks'
-import { formatAgo, formatCount, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
+import { formatCount, formatCounted, showText, zoneLabel } from '../format.ts'
+import { BackTo, Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
 import { PAGE, Pager, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Select, Show, Sparkline, Table, Time } from '../states.tsx'
+import { Ago, Empty, Select, Show, Sparkline, Time } from '../states.tsx'
 import {
   type DeadLetterGroup, type DeadLetterGroups, fetchGroups, fetchLetters, type Filter, filterOf, STAGES
 } from './dead-letter-requests.ts'
@@ -61,49 +62,33 @@ function Groups () {
 function GroupTable ({ groups, isFiltered, onReplay }: { groups: DeadLetterGroups, isFiltered: boolean, onReplay: (filter: Filter) => void }) {
   const [wanted, setOffset] = useState(0)
   if (groups.count === 0) return <Empty><p>{isFiltered ? 'No dead letters match.' : 'There are no dead letters.'}</p></Empty>
-  const now = Date.now()
   // Groups may have gone since the page was chosen.
   const offset = wanted < groups.results.length ? wanted : 0
   const shown = groups.results.slice(offset, offset + PAGE)
   const isMore = offset + PAGE < groups.results.length
+  const nameOf = ({ event }: DeadLetterGroup): string => event === null ? 'not about one event' : showText(event, 60)
   return (
     <>
       {groups.results.length > PAGE && (
         <Pager page={{ count: groups.results.length, next: isMore ? 'more' : null, results: shown }} offset={offset} onOffset={setOffset} />
       )}
-      <Table
-        label='Groups of dead letters' class='dense'
-        head={['Event', 'Stage and reason', 'Newest error', '#Letters', 'Last 24 h', 'First', 'Last', may('dead_letter:write') && '-Actions']}
-      >
-        {shown.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}
-      </Table>
+      <Rows
+        label='Groups of dead letters' class='dense' of={shown} keyOf={(group) => JSON.stringify(filterOf(group))} columns={[
+          ['Event', (group) => <a {...linkTo(`/projects/${projectId.value}/dead-letters?${new URLSearchParams(filterOf(group)).toString()}`)}>{nameOf(group)}</a>],
+          ['Stage and reason', ({ stage, reason, error_code: code }) => (
+            <span title={STAGES[stage]}>{stage} · <code>{reason}</code>{code !== null && <> · code {showText(code, 20)}</>}</span>
+          )],
+          ['Newest error', ({ error }) => showText(error, 160), 'wide'],
+          ['#Letters', ({ count }) => count],
+          ['Last 24 h', ({ by_hour: hours }) => <Sparkline values={hours} label={`${formatCount(hours.reduce((sum, count) => sum + count, 0))} in the last 24 hours`} />],
+          ['First', ({ first }) => <Ago at={first} />], ['Last', ({ last }) => <Ago at={last} />],
+          may('dead_letter:write') && ['-Actions', (group) => (
+            <button type='button' onClick={() => onReplay(filterOf(group))}>Replay<span class='hidden'> {formatCount(group.count)} of {nameOf(group)}</span> …</button>
+          )]
+        ]}
+      />
       {groups.ungrouped > 0 && <p class='hint'>{formatCount(groups.ungrouped)} more are in smaller groups, not shown.</p>}
     </>
-  )
-}
-
-function GroupRow ({ group, now, onReplay }: { group: DeadLetterGroup, now: number, onReplay: (filter: Filter) => void }) {
-  const filter = filterOf(group)
-  const name = group.event === null ? 'not about one event' : showText(group.event, 60)
-  return (
-    <tr>
-      <td><a {...linkTo(`/projects/${projectId.value}/dead-letters?${new URLSearchParams(filter).toString()}`)}>{name}</a></td>
-      <td title={STAGES[group.stage]}>
-        {group.stage} · <code>{group.reason}</code>{group.error_code !== null && <> · code {showText(group.error_code, 20)}</>}
-      </td>
-      <td class='wide'>{showText(group.error, 160)}</td>
-      <td class='number'>{formatCount(group.count)}</td>
-      <td><Sparkline values={group.by_hour} label={`${formatCount(group.by_hour.reduce((sum, count) => sum + count, 0))} in the last 24 hours`} /></td>
-      <td title={formatUtc(group.first)}>{formatAgo(group.first, now)}</td>
-      <td title={formatUtc(group.last)}>{formatAgo(group.last, now)}</td>
-      {may('dead_letter:write') && (
-        <td>
-          <button type='button' onClick={() => onReplay(filter)}>
-            Replay<span class='hidden'> {formatCount(group.count)} of {name}</span> …
-          </button>
-        </td>
-      )}
-    </tr>
   )
 }
 
@@ -113,10 +98,9 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
   const [isPurging, setPurging] = useState(false)
   const letters = usePages(`letters ${projectId.value} ${JSON.stringify(filter)}`,
     async (page, signal) => await fetchLetters(filter, page, signal))
-  const home = `/projects/${projectId.value}/dead-letters`
   return (
     <section>
-      <p><a {...linkTo(home)}>Dead letters</a></p>
+      <BackTo home='dead-letters' title='Dead letters' />
       <Title name={filter.event === '' ? 'Not about one event' : filter.event} max={60} />
       <p class='hint'>{filter.stage} · <code>{filter.reason}</code>{filter.error_code !== '' && <> · code {showText(filter.error_code, 20)}</>}</p>
       <Show of={letters} what='Dead letters'>
@@ -132,16 +116,14 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
                   </>
                 )}
               </Pager>
-              <Table label='Dead letters' head={['#Id', `Dead-lettered (${zoneLabel()})`, 'Event uuid', 'Error']}>
-                {page.results.map((letter) => (
-                  <tr key={letter.id}>
-                    <td class='number'><a {...linkTo(`${home}/${letter.id}`)}>{letter.id}</a></td>
-                    <td><Time at={letter.time} /></td>
-                    <td><code>{letter.uuid ?? (letter.rows === null ? '' : formatCounted(letter.rows, 'event'))}</code></td>
-                    <td class='wide'>{showText(letter.error)}</td>
-                  </tr>
-                ))}
-              </Table>
+              <Rows
+                label='Dead letters' of={page.results} columns={[
+                  ['#Id', ({ id }) => <a {...linkTo(`/projects/${projectId.value}/dead-letters/${id}`)}>{id}</a>],
+                  [`Dead-lettered (${zoneLabel()})`, ({ time }) => <Time at={time} />],
+                  ['Event uuid', ({ uuid, rows }) => <code>{uuid ?? (rows === null ? '' : formatCounted(rows, 'event'))}</code>],
+                  ['Error', ({ error }) => showText(error), 'wide']
+                ]}
+              />
             </>
             )}
       </Show>

@@ -2,10 +2,11 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { formatBytes, showText } from '../format.ts'
+import { BackTo } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
-import { linkTo, navigate, projectId } from '../router.ts'
+import { navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Show, Time } from '../states.tsx'
+import { Facts, Failed, Show, Time } from '../states.tsx'
 import { PurgeDialog } from './letter-dialogs.tsx'
 import { base, type OpenedDeadLetter, type ReplayResult, STAGES } from './dead-letter-requests.ts'
 import { Title } from '../title.tsx'
@@ -18,7 +19,7 @@ export function LetterDetail ({ id }: { id: string }) {
   const letter = useAnswer<OpenedDeadLetter>(`${base()}/${encodeURIComponent(id)}`)
   return (
     <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/dead-letters`)}>Dead letters</a></p>
+      <BackTo home='dead-letters' title='Dead letters' />
       <Title name={`Dead letter ${id}`} />
       <Show of={letter} what='The dead letter'>{(value) => <Letter letter={value} />}</Show>
     </section>
@@ -39,14 +40,14 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
 
   return (
     <>
-      <dl class='facts'>
-        <div><dt>Stage</dt><dd>{letter.stage}: {STAGES[letter.stage] ?? ''}</dd></div>
-        <div><dt>Reason</dt><dd><code>{letter.reason}</code></dd></div>
-        <div><dt>Error</dt><dd>{showText(letter.error, 1000)}{letter.error_code !== null && <> (code {showText(letter.error_code, 20)})</>}</dd></div>
-        <div><dt>Dead-lettered</dt><dd><Time at={letter.time} isZoned /></dd></div>
-        <div><dt>Event</dt><dd>{letter.event === null ? 'not about one event' : showText(letter.event)}</dd></div>
-        <div><dt>Uuid</dt><dd><code>{letter.uuid ?? '–'}</code></dd></div>
-      </dl>
+      <Facts
+        of={{
+          Stage: `${letter.stage}: ${STAGES[letter.stage] ?? ''}`, Reason: <code>{letter.reason}</code>,
+          Error: showText(letter.error, 1000) + (letter.error_code === null ? '' : ` (code ${showText(letter.error_code, 20)})`),
+          'Dead-lettered': <Time at={letter.time} isZoned />, Event: letter.event === null ? 'not about one event' : showText(letter.event),
+          Uuid: <code>{letter.uuid ?? '–'}</code>
+        }}
+      />
       {error !== undefined && <Failed error={error} onRetry={() => { void send() }} />}
       {may('dead_letter:write') && outcome !== 'replayed' && (
         <p>

@@ -9,7 +9,6 @@ import { Checkbox, Select } from '../states.tsx'
 import type { Noted } from './definition.ts'
 
 interface ChangeDialogProps {
-  /** Part of the path of the API: `event_definitions`. */
   resource: string
   definition: Noted
   onClose: () => void

@@ -1,42 +1,36 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { formatAgo, formatCount, formatUtc, showText, UNKNOWN } from '../format.ts'
+import { formatCount, showText, UNKNOWN } from '../format.ts'
 import { request } from '../api-client.ts'
+import { type Column, Rows, searched } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
 import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
-import { Checkbox, type Columns, Empty, Failed, Select, Sparkline, Table } from '../states.tsx'
+import { Ago, Checkbox, Empty, Failed, Select, Sparkline } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
 import type { EventDefinition, Noted } from './definition.ts'
 
 export interface DefinitionListProps<T> {
   title: string
-  /** Part of the path of the API: `event_definitions`. */
   resource: string
   /** Order by default, and those to choose from with their names. */
   orderings?: Record<string, string>
   hint: ComponentChildren
-  /** Of the cells that a definition has before those of all. */
-  head: Columns
-  row: (definition: T, volumes: readonly number[] | undefined) => ComponentChildren
+  columns: (volumesOf: (id: string) => readonly number[] | undefined) => Column<T>[]
   /** Whether the API counts them by day. */
   hasVolumes?: boolean
-  /** Whether they may be changed. */
   mayWrite: boolean
-  /** Further parameters of the list. */
   filter?: Record<string, string>
-  /** Further choices above the list. */
   choices?: ComponentChildren
 }
 
-/** What every list shows last. */
 type Listed = Noted & Pick<EventDefinition, 'last_seen_at' | 'created_at'>
 
 /** A list of definitions with search, order and pages; all three are in the address. */
 export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>) {
   const { title, resource, orderings, hint, filter, choices } = props
   const showsHidden = query.value.get('hidden') === 'shown'
-  const search = query.value.get('search') ?? ''
+  const search = searched()
   const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
   const definitions = useList<T>(`/api/projects/${projectId.value}/${resource}/`, { search, ordering, ...filter, exclude_hidden: showsHidden ? undefined : true })
   const nothing = search === '' ? `There are no ${title.toLowerCase()} yet: they appear a few seconds after the first event.` : `No name has all these words: ${search}`
@@ -53,56 +47,54 @@ export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>)
         <Checkbox label='Show hidden' isOn={showsHidden} onChange={(isOn) => setQuery({ hidden: isOn ? 'shown' : '' })} />
       </div>
       <Paged of={definitions} what={title} empty={<Empty><p>{nothing}</p></Empty>}>
-        {(results) => <Rows {...props} results={results} reload={definitions.reload} />}
+        {(results) => <Definitions {...props} results={results} reload={definitions.reload} />}
       </Paged>
     </section>
   )
 }
 
-function Rows<T extends Listed> (
-  { title, resource, head, row, hasVolumes = false, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
+function Definitions<T extends Listed> (
+  { title, resource, columns, hasVolumes = false, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
 ) {
   const [changing, setChanging] = useState<T>()
   const path = `/api/projects/${projectId.value}/${resource}/volumes/`
   const ids = results.map(({ id }) => id).join()
   const volumes = useLoaded(`${path} ${ids}`, async (signal) =>
     hasVolumes ? (await request<{ results: { id: string, volumes: number[] }[] }>(path, { query: { ids }, signal })).results : [])
-  const volumesOf = new Map(volumes.value?.map((each) => [each.id, each.volumes]))
   return (
     <>
       {changing !== undefined && <ChangeDialog resource={resource} definition={changing} onClose={() => setChanging(undefined)} onChanged={reload} />}
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
-      <Table label={title} head={[...head, 'Last seen', 'First seen', 'Tags']} class='dense'>
-        {results.map((each) => (
-          <tr key={each.id}>
-            {row(each, volumesOf.get(each.id))}
-            <td title={formatUtc(each.last_seen_at)}>{formatAgo(each.last_seen_at, Date.now())}</td>
-            <td title={formatUtc(each.created_at)}>{formatAgo(each.created_at, Date.now())}</td>
-            <td class='value'>
+      <Rows
+        label={title} class='dense' of={results} keyOf={({ id }) => id} columns={[
+          ['Name', (each) => <Name definition={each} home={title.toLowerCase()} />, 'wide'],
+          ...columns((id) => volumes.value?.find((each) => each.id === id)?.volumes),
+          ['Last seen', ({ last_seen_at: at }) => <Ago at={at} />], ['First seen', ({ created_at: at }) => <Ago at={at} />],
+          ['Tags', (each) => (
+            <>
               {each.tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}
               {mayWrite && (
                 <button type='button' class='quiet' onClick={() => setChanging(each)}>
                   {each.tags.length === 0 ? 'Add tags' : 'Change'}<span class='hidden'> of {showText(each.name, 60)}</span>
                 </button>
               )}
-            </td>
-          </tr>
-        ))}
-      </Table>
+            </>
+          ), 'value']
+        ]}
+      />
     </>
   )
 }
 
 /** The name of a definition, which leads to all that is known of it, with what people say about it. */
-export function NameCell ({ definition, screen }: { definition: Noted, screen: 'events' | 'properties' }) {
-  const { id, name, description, verified, hidden } = definition
+function Name ({ definition: { id, name, description, verified, hidden }, home }: { definition: Noted, home: string }) {
   return (
-    <td class='wide'>
-      <a {...linkTo(`/projects/${projectId.value}/${screen}/${id}`)}>{showText(name)}</a>
+    <>
+      <a {...linkTo(`/projects/${projectId.value}/${home}/${id}`)}>{showText(name)}</a>
       {verified && <> <span class='tag'>verified</span></>}
       {hidden && <> <span class='tag'>hidden</span></>}
       {description !== '' && <div class='hint'>{showText(description, 120)}</div>}
-    </td>
+    </>
   )
 }
 

@@ -1,7 +1,6 @@
 /** Definitions as returned by the API, and their wording in the console. */
 import type { Answer, Schema } from '../../api-types.ts'
 
-/** What events and properties have in common. */
 export type Noted = Pick<EventDefinition, 'id' | 'name' | 'tags' | 'description' | 'owner' | 'verified' | 'hidden'>
 
 export type EventDefinition = Schema<'EventDefinition'>

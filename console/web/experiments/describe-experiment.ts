@@ -14,7 +14,6 @@ export interface VariantResult extends Pick<ApiVariant, 'key' | 'exposed' | 'mea
   comparison: {
     absolute_lift: number
     relative_lift: number | null
-    /** Of 95 %, and of 50 %. */
     bayesian: { relative_interval: Interval | null, inner_relative_interval: Interval | null }
     sequential: { p_value: number | null, adjusted_p_value?: number | null, relative_interval: Interval | null }
   } | null
@@ -32,18 +31,15 @@ export interface Results extends Pick<ApiResults, 'kind' | 'baseline' | 'leader'
     sample_ratio: { mismatch: boolean, variants: { key: string, exposed: number, expected: number }[] } | null
   }
   sample_size: { total: number | null, remaining_days: number | null, minimum_detectable_effect: number } | null
-  /** What may be wrong with the metric's definition. */
   warnings: { detail: string }[]
   series: { day: string, variants: VariantOfDay[] }[]
 }
 
-/** A variant at the end of a day. */
 export interface VariantOfDay extends Pick<ApiDay, 'key' | 'exposed' | 'relative_lift' | 'sequential_p_value' | 'missing_interval'> {
   sequential_absolute_interval: Interval | null
   sequential_relative_interval: Interval | null
 }
 
-/** Why a day has no relative interval. */
 export type MissingInterval = NonNullable<ApiDay['missing_interval']>
 
 export interface ExperimentResults extends Omit<Answer<'/api/projects/{project_id}/experiments/{id}/results'>, 'result'> {
@@ -155,9 +151,7 @@ export function formatInterval (interval: Interval | null): string {
 export interface Bar {
   key: string
   lift: number
-  /** 95 % of the posterior. */
   credible: Interval
-  /** 50 % of it. */
   inner: Interval | null
   /** Holds at every look together. */
   sequential: Interval | null

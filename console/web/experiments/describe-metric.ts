@@ -1,11 +1,9 @@
-/** What an experiment measures, in words. */
 import type { Schema } from '../../api-types.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { describeEvent } from '../questions/question-definition.ts'
 
 export type MetricKind = Schema<'MetricResults'>['kind']
 
-/** A metric as the API understood it. */
 export interface MeasuredMetric {
   name: string
   kind: MetricKind
@@ -46,7 +44,6 @@ export function listSecondaryMetrics (value: unknown): unknown[] {
   return Object.entries(Object(value)).map(([name, metric]) => ({ name, ...fieldsOf(metric) }))
 }
 
-/** The name of a metric, or what it measures when it has none. */
 export function nameOfMetric ({ name, kind, steps, property }: MeasuredMetric): string {
   if (name !== '') return name
   const joint = kind === 'ratio' ? ' by ' : kind === 'retention' ? ' after ' : ' then '

@@ -3,10 +3,11 @@ import { fieldsOf } from '../../../engines/fields.ts'
 import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
 import { showText } from '../format.ts'
+import { OneOf } from '../frame/lists.tsx'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Again, Show, Time } from '../states.tsx'
+import { Again, Facts, Show, Time } from '../states.tsx'
 import { describeMetric, listSecondaryMetrics, nameOfMetric } from './describe-metric.ts'
 import { type Experiment, type ExperimentResults, type SecondaryResults, statusOf } from './describe-experiment.ts'
 import { SecondaryDialog } from './metric-fields.tsx'
@@ -27,19 +28,18 @@ const STEPS: Record<string, { name: string, what: string, fields: () => object }
   archived: [{ name: 'Back from the archive', what: 'It is no longer marked as archived.', fields: () => ({ archived: false }) }]
 }
 
-/** One experiment: where it stands, what can be done, and its results. */
 export function ExperimentDetail ({ id }: { id: string }) {
   const experiment = useAnswer<Experiment>(`${pathOf(encodeURIComponent(id))}/`)
   return (
-    <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/experiments`)}>Experiments</a></p>
-      <Show of={experiment} what='The experiment'>{(value) => <Opened experiment={value} onChanged={experiment.reload} />}</Show>
-    </section>
+    <OneOf home='experiments' title='Experiments' of={experiment} what='The experiment'>
+      {(value) => <Opened experiment={value} onChanged={experiment.reload} />}
+    </OneOf>
   )
 }
 
 function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged: () => void }) {
   const status = statusOf(experiment, Date.now())
+  const flag = showText(experiment.feature_flag_key, 60)
   const further = listSecondaryMetrics(experiment.secondary_metrics)
   const [step, setStep] = useState<(typeof STEPS)[string][number]>()
   const [isEditing, setEditing] = useState(false)
@@ -47,21 +47,14 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
     <>
       <Title name={experiment.name} max={120} />
       {experiment.description !== '' && <p>{showText(experiment.description, 1000)}</p>}
-      <dl class='facts'>
-        <div><dt>State</dt><dd>{status}</dd></div>
-        <div>
-          <dt>Flag</dt>
-          <dd>
-            {may('feature_flag:read')
-              ? <a {...linkTo(`/projects/${projectId.value}/flags/${experiment.feature_flag.id}`)}>{showText(experiment.feature_flag_key, 60)}</a>
-              : showText(experiment.feature_flag_key, 60)}
-            {experiment.feature_flag.active ? '' : ' (off)'}
-          </dd>
-        </div>
-        <div><dt>Measures</dt><dd>{showText(describeMetric(experiment.filters), 300)}{further.length > 0 && `; also ${showText(further.map((each) => describeMetric(fieldsOf(each))).join('; '), 600)}`}</dd></div>
-        <div><dt>Start</dt><dd><Time at={experiment.start_date} isZoned /></dd></div>
-        <div><dt>End</dt><dd><Time at={experiment.end_date} isZoned /></dd></div>
-      </dl>
+      <Facts
+        of={{
+          State: status,
+          Flag: <>{may('feature_flag:read') ? <a {...linkTo(`/projects/${projectId.value}/flags/${experiment.feature_flag.id}`)}>{flag}</a> : flag}{!experiment.feature_flag.active && ' (off)'}</>,
+          Measures: showText(describeMetric(experiment.filters), 300) + (further.length === 0 ? '' : `; also ${showText(further.map((each) => describeMetric(fieldsOf(each))).join('; '), 600)}`),
+          Start: <Time at={experiment.start_date} isZoned />, End: <Time at={experiment.end_date} isZoned />
+        }}
+      />
       {may('experiment:write') && (
         <div class='toolbar'>
           {STEPS[status]?.map((each) => <button key={each.name} type='button' onClick={() => setStep(each)}>{each.name} …</button>)}

@@ -2,18 +2,18 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { showText, zoneLabel } from '../format.ts'
-import { Paged, useList } from '../paging.tsx'
+import { BackTo, ListScreen } from '../frame/lists.tsx'
+import { useList } from '../paging.tsx'
 import { linkTo, navigate, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { NameLists, useNames } from '../questions/event-fields.tsx'
-import { Checkbox, Empty, Failed, Form, Table, Time } from '../states.tsx'
+import { Checkbox, Failed, Form, Time } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { describeMetric } from './describe-metric.ts'
 import { type Experiment, statusOf } from './describe-experiment.ts'
 import { ExperimentDetail } from './experiment-detail.tsx'
 import { EMPTY_METRIC, MetricFields } from './metric-fields.tsx'
 
-/** The experiments of a project, one of them (`/<id>`), and a new one (`/new`). */
 export function ExperimentsScreen () {
   const id = path.value[3]
   if (id === 'new') return <NewExperiment />
@@ -22,33 +22,21 @@ export function ExperimentsScreen () {
 }
 
 function ExperimentList () {
-  const experiments = useList<Experiment>(`/api/projects/${projectId.value}/experiments/`)
+  const home = `/projects/${projectId.value}/experiments`
   return (
-    <section>
-      <h1>Experiments</h1>
-      <p class='hint'>An experiment compares the variants of a flag, from the first time that somebody saw one.</p>
-      {may('experiment:write') && <p><a class='button' {...linkTo(`/projects/${projectId.value}/experiments/new`)}>New experiment</a></p>}
-      <Paged of={experiments} what='Experiments' empty={<Empty><p>There are no experiments yet.</p></Empty>}>
-        {(results) => <ExperimentTable experiments={results} />}
-      </Paged>
-    </section>
-  )
-}
-
-function ExperimentTable ({ experiments }: { experiments: readonly Experiment[] }) {
-  return (
-    <Table label='Experiments' head={['Name', 'State', 'Flag', 'Measures', `Start (${zoneLabel()})`, `End (${zoneLabel()})`]}>
-      {experiments.map((experiment) => (
-        <tr key={experiment.id}>
-          <td class='wide'><a {...linkTo(`/projects/${projectId.value}/experiments/${experiment.id}`)}>{showText(experiment.name, 80)}</a></td>
-          <td>{statusOf(experiment, Date.now())}</td>
-          <td>{showText(experiment.feature_flag_key, 60)}</td>
-          <td class='wide'>{showText(describeMetric(experiment.filters), 120)}</td>
-          <td><Time at={experiment.start_date} /></td>
-          <td><Time at={experiment.end_date} /></td>
-        </tr>
-      ))}
-    </Table>
+    <ListScreen
+      title='Experiments' hint='An experiment compares the variants of a flag, from the first time that somebody saw one.'
+      of={useList<Experiment>(`/api${home}/`)} none='There are no experiments yet.' keyOf={({ id }) => id}
+      tools={may('experiment:write') && <a class='button' {...linkTo(`${home}/new`)}>New experiment</a>}
+      columns={[
+        ['Name', ({ id, name }) => <a {...linkTo(`${home}/${id}`)}>{showText(name, 80)}</a>, 'wide'],
+        ['State', (experiment) => statusOf(experiment, Date.now())],
+        ['Flag', ({ feature_flag_key: key }) => showText(key, 60)],
+        ['Measures', ({ filters }) => showText(describeMetric(filters), 120), 'wide'],
+        [`Start (${zoneLabel()})`, ({ start_date: at }) => <Time at={at} />],
+        [`End (${zoneLabel()})`, ({ end_date: at }) => <Time at={at} />]
+      ]}
+    />
   )
 }
 
@@ -80,7 +68,7 @@ function NewExperiment () {
 
   return (
     <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/experiments`)}>Experiments</a></p>
+      <BackTo home='experiments' title='Experiments' />
       <Title name='New experiment' />
       <Form class='stacked' onSubmit={create}>
         <label>Name <input required value={fields.name} onInput={set('name')} /></label>

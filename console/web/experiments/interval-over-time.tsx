@@ -1,6 +1,6 @@
 import { formatCount, formatCounted, showText } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { Chart } from '../sql/result-chart.tsx'
-import { Table } from '../states.tsx'
 import { formatInterval, formatPercent, type Results } from './describe-experiment.ts'
 import { concludeDay, describeStop, drawCourse, explainMissing } from './over-time.ts'
 
@@ -42,28 +42,19 @@ function Course ({ variant, result: { series, baseline } }: { variant: string, r
 function DayTable ({ result }: { result: Results }) {
   const others = result.variants.filter(({ key }) => key !== result.baseline)
   const baseline = showText(result.baseline, 40)
+  const rows = result.series.flatMap(({ day, variants }) => others.map(({ key }) => ({ day, key, found: variants.find((each) => each.key === key) })))
   return (
     <details>
       <summary>Day by day ({formatCounted(result.series.length, 'day')})</summary>
-      <Table
-        label='Day by day'
-        head={['Day', 'Variant', '#Exposed', `#Against ${baseline}`, '#Always-valid interval', '#Always-valid p', 'What could be concluded']}
-      >
-        {result.series.flatMap(({ day, variants }) => others.map(({ key }) => {
-          const found = variants.find((each) => each.key === key)
-          return (
-            <tr key={`${day} ${key}`}>
-              <td>{day}</td>
-              <td>{showText(key, 40)}</td>
-              <td class='number'>{formatCount(found?.exposed)}</td>
-              <td class='number'>{formatPercent(found?.relative_lift ?? null, true)}</td>
-              <td class='number'>{formatInterval(found?.sequential_relative_interval ?? null)}</td>
-              <td class='number'>{found?.sequential_p_value?.toPrecision(2) ?? '–'}</td>
-              <td class='value'>{concludeDay(found, baseline)}</td>
-            </tr>
-          )
-        }))}
-      </Table>
+      <Rows
+        label='Day by day' of={rows} columns={[
+          ['Day', ({ day }) => day], ['Variant', ({ key }) => showText(key, 40)], ['#Exposed', ({ found }) => formatCount(found?.exposed)],
+          [`#Against ${baseline}`, ({ found }) => formatPercent(found?.relative_lift ?? null, true)],
+          ['#Always-valid interval', ({ found }) => formatInterval(found?.sequential_relative_interval ?? null)],
+          ['#Always-valid p', ({ found }) => found?.sequential_p_value?.toPrecision(2) ?? '–'],
+          ['What could be concluded', ({ found }) => concludeDay(found, baseline), 'value']
+        ]}
+      />
     </details>
   )
 }

@@ -37,7 +37,6 @@ export function concludeDay (day: VariantOfDay | undefined, baseline: string): s
     : explainMissing(day?.missing_interval ?? null, baseline)
 }
 
-/** Why there is no interval, in words. */
 export function explainMissing (reason: MissingInterval | null, baseline: string): string {
   switch (reason) {
     case 'variant_not_exposed': return 'nobody saw it'

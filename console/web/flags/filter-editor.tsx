@@ -119,7 +119,6 @@ interface ComparisonFieldsProps<T> {
   of: T
   /** Those that are offered; all without it. */
   operators?: readonly (readonly [string, string])[]
-  /** The id of the `datalist` with values. */
   list?: string | undefined
   onChange: (of: T) => void
 }
@@ -183,7 +182,6 @@ function payloadText (payload: unknown): string {
 }
 
 interface PayloadsProps {
-  /** Of variants, or `true`. */
   names: readonly string[]
   filters: FlagFilters
   onChange: (filters: FlagFilters) => void

@@ -3,10 +3,11 @@ import { request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
 import { formatAgo, showText } from '../format.ts'
 import { type Content, SaveDraft, useDraftBase } from '../frame/draft-base.tsx'
+import { OneOf } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
-import { linkTo, navigate, projectId, query, setQuery } from '../router.ts'
+import { navigate, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Checkbox, Form, Select, Show, Time } from '../states.tsx'
+import { Checkbox, Form, Select, Time } from '../states.tsx'
 import { FilterEditor } from './filter-editor.tsx'
 import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, giveToEverybody, toDefinition, WRITTEN_FIELDS } from './flag-filters.ts'
 import { FlagHistory } from './flag-history.tsx'
@@ -16,16 +17,12 @@ import { Title } from '../title.tsx'
 
 const path = (): string => `/api/projects/${projectId.value}/feature_flags`
 
-/** One flag: its conditions, its draft, a test for one user, and its history. @param id  Flag id, or `new`. */
 export function FlagDetail ({ id }: { id: string }) {
   const flag = useLoaded(`flag ${projectId.value} ${id}`, async (signal) => id === 'new'
     ? NEW_FLAG
     : await request<FeatureFlag>(`${path()}/${encodeURIComponent(id)}/`, { signal }))
   return (
-    <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/flags`)}>Flags</a></p>
-      <Show of={flag} what='The flag'>{(saved) => <FlagPage saved={saved} reload={flag.reload} />}</Show>
-    </section>
+    <OneOf home='flags' title='Flags' of={flag} what='The flag'>{(saved) => <FlagPage saved={saved} reload={flag.reload} />}</OneOf>
   )
 }
 

@@ -6,7 +6,6 @@ import { formatCounted } from '../format.ts'
 /** Names of the cohorts of the project by their ids, for sentences; empty until they are known (`cohorts.ts`). */
 export const cohortNames = signal<ReadonlyMap<string, string>>(new Map())
 
-/** The fields of a flag that are written. */
 export interface FlagDefinition extends Pick<Schema<'FeatureFlag'>, 'key' | 'name' | 'active' | 'ensure_experience_continuity'> {
   filters: FlagFilters
   evaluation_runtime: string
@@ -26,7 +25,6 @@ export const EMPTY_FLAG: FlagDefinition = {
   bucketing_identifier: 'distinct_id'
 }
 
-/** Names of the fields that are written. */
 export const WRITTEN_FIELDS = Object.keys(EMPTY_FLAG) as Array<keyof FlagDefinition>
 
 /** The fields that are written, of a flag or of one of its versions. */
@@ -70,7 +68,6 @@ export const OPERATORS: Record<string, string> = {
   semver_lte: 'is at most version', semver_tilde: 'is a patch of version', semver_caret: 'is compatible with version', semver_wildcard: 'is a version like'
 }
 
-/** Operators that compare with nothing. */
 export const WITHOUT_VALUE = new Set(['is_set', 'is_not_set'])
 
 /** `plan is "pro" or "team"`. */
@@ -96,7 +93,6 @@ export function describeCondition (condition: Condition): string {
   return variant == null ? share : `${share}: variant ${variant}`
 }
 
-/** One line for the list of flags. */
 export function describeRollout ({ groups = [], multivariate }: FlagFilters): string {
   const variants = multivariate?.variants ?? []
   const suffix = variants.length === 0 ? '' : `, ${formatCounted(variants.length, 'variant')}`

@@ -1,18 +1,18 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
-import { formatAgo, formatUtc, showText } from '../format.ts'
-import { Paged, Search, useList } from '../paging.tsx'
-import { linkTo, path, projectId, query } from '../router.ts'
+import { showText } from '../format.ts'
+import { BackTo, ListScreen, searched } from '../frame/lists.tsx'
+import { useList } from '../paging.tsx'
+import { linkTo, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, OnOff, Switch, Table } from '../states.tsx'
+import { Ago, OnOff, Switch } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { useCohortNames } from './cohorts.ts'
 import { FlagDetail } from './flag-detail.tsx'
 import { describeRollout, type FeatureFlag } from './flag-filters.ts'
 import { TestAs } from './test-as.tsx'
 
-/** The flags of a project, one of them (`/<id>`, `/new`), and all of them for somebody (`/test`). */
 export function FlagsScreen () {
   const id = path.value[3]
   useCohortNames()
@@ -24,7 +24,7 @@ export function FlagsScreen () {
 function TestAll () {
   return (
     <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/flags`)}>Flags</a></p>
+      <BackTo home='flags' title='Flags' />
       <Title name='All flags for somebody' />
       <TestAs />
     </section>
@@ -32,55 +32,33 @@ function TestAll () {
 }
 
 function FlagList () {
-  const search = query.value.get('search') ?? ''
-  const flags = useList<FeatureFlag>(`/api/projects/${projectId.value}/feature_flags/`, { search })
-  return (
-    <section>
-      <h1>Flags</h1>
-      <p class='hint'>Changes apply to flag requests within a second. Browsers request flags every few minutes, local evaluation every 30 s.</p>
-      <div class='toolbar'>
-        <Search label='Search flags' />
-        <a {...linkTo(`/projects/${projectId.value}/flags/test`)}>Test all as somebody</a>
-        {may('feature_flag:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
-      </div>
-      <Paged of={flags} what='Flags' empty={<NoFlags search={search} />}>
-        {(results) => <FlagTable flags={results} onChanged={flags.reload} />}
-      </Paged>
-    </section>
-  )
-}
-
-function NoFlags ({ search }: { search: string }) {
-  if (search !== '') return <Empty><p>No flag has all these words: {showText(search)}</p></Empty>
-  return (
-    <Empty>
-      <p>There are no flags yet.</p>
-      {may('feature_flag:write') && <p><a {...linkTo(`/projects/${projectId.value}/flags/new`)}>Create the first flag</a>: conditions select the users who get it, and you can test it for a user before saving.</p>}
-    </Empty>
-  )
-}
-
-function FlagTable ({ flags, onChanged }: { flags: readonly FeatureFlag[], onChanged: () => void }) {
   const [turned, setTurned] = useState<FeatureFlag>()
+  const home = `/projects/${projectId.value}/flags`
+  const flags = useList<FeatureFlag>(`/api/projects/${projectId.value}/feature_flags/`, { search: searched() })
+  const mayWrite = may('feature_flag:write')
   return (
-    <>
-      <Table label='Flags' head={['Key', 'On', 'Conditions', 'Name', 'Changed']}>
-        {flags.map((flag) => (
-          <tr key={flag.id}>
-            <td class='value'><a {...linkTo(`/projects/${projectId.value}/flags/${flag.id}`)}>{showText(flag.key, 60)}</a></td>
-            <td>
-              {may('feature_flag:write')
-                ? <Switch of={showText(flag.key, 60)} isOn={flag.active} onPress={() => setTurned(flag)} />
-                : <OnOff isOn={flag.active} />}
-            </td>
-            <td class='wide'>{showText(describeRollout(flag.filters), 120)}</td>
-            <td class='wide'>{showText(flag.name, 120)}</td>
-            <td title={formatUtc(flag.updated_at)}>{formatAgo(flag.updated_at, Date.now())}</td>
-          </tr>
-        ))}
-      </Table>
-      {turned !== undefined && <TurnDialog flag={turned} onClose={() => setTurned(undefined)} onTurned={onChanged} />}
-    </>
+    <ListScreen
+      title='Flags' of={flags} keyOf={({ id }) => id} unfound={`No flag has all these words: ${showText(searched())}`}
+      hint='Changes apply to flag requests within a second. Browsers request flags every few minutes, local evaluation every 30 s.'
+      none={
+        <>
+          <p>There are no flags yet.</p>
+          {mayWrite && <p><a {...linkTo(`${home}/new`)}>Create the first flag</a>: conditions select the users who get it, and you can test it for a user before saving.</p>}
+        </>
+      }
+      tools={<><a {...linkTo(`${home}/test`)}>Test all as somebody</a>{mayWrite && <a class='button' {...linkTo(`${home}/new`)}>New flag</a>}</>}
+      columns={[
+        ['Key', ({ id, key }) => <a {...linkTo(`${home}/${id}`)}>{showText(key, 60)}</a>, 'value'],
+        ['On', (flag) => mayWrite
+          ? <Switch of={showText(flag.key, 60)} isOn={flag.active} onPress={() => setTurned(flag)} />
+          : <OnOff isOn={flag.active} />],
+        ['Conditions', ({ filters }) => showText(describeRollout(filters), 120), 'wide'],
+        ['Name', ({ name }) => showText(name, 120), 'wide'],
+        ['Changed', ({ updated_at: at }) => <Ago at={at} />]
+      ]}
+    >
+      {turned !== undefined && <TurnDialog flag={turned} onClose={() => setTurned(undefined)} onTurned={flags.reload} />}
+    </ListScreen>
   )
 }
 

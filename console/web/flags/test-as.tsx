@@ -61,7 +61,6 @@ function readObject (name: string, text: string): Record<string, unknown> {
   return { [name]: value }
 }
 
-/** A flag for somebody: its value, and why. */
 export function Explained ({ flag, isOnly }: { flag: FlagExplanation, isOnly: boolean }) {
   // Hundreds of flags at once: what nobody opens is not drawn.
   const [isOpen, setOpen] = useState(isOnly)

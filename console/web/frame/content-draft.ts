@@ -2,12 +2,10 @@ import { useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
 import { type DraftLanguage, type Fields, readJson, type TextError, toTextError } from './json-text.ts'
 
-/** The draft of a content as JSON text. */
 export interface ContentDraft {
   text: string
   /** Content to store, with defaults for omitted fields; undefined if the text is invalid. */
   content: Fields | undefined
-  /** Known error of the draft. */
   wrong: TextError | undefined
   change: (text: string) => void
   /** Sends the content. Resolves to undefined after showing an error of the draft. */

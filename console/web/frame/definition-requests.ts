@@ -2,18 +2,14 @@ import { type ErrorBody, openStream, type Page, readLines, request, toApiError }
 import type { Answer, Schema } from '../../api-types.ts'
 import { projectId } from '../router.ts'
 
-/** What rules and event schemas have in common. */
-export type Definition = Pick<Schema<'EventRule'>, 'id' | 'description' | 'version' | 'first_version' | 'active_version'>
+export type Definition = Pick<Schema<'EventRule'>, 'id' | 'description' | 'version' | 'first_version' | 'active_version' | 'updated_at'> & { mode?: string }
 
-/** A version as the API answers it. */
 export type DefinitionVersion = Pick<
   Answer<'/api/projects/{project_id}/rules/{id}/versions'>['results'][number], 'version' | 'created_by' | 'created_at'
 >
 
-/** Which events are asked for. */
 export interface AskedEvents { days: number, limit: number }
 
-/** How the check is followed. */
 export interface CheckFollower {
   /** Gets the events that were checked, and those that there are to check. */
   onProgress: (checked: number, total: number) => void
@@ -21,25 +17,22 @@ export interface CheckFollower {
   signal: AbortSignal
 }
 
-/** What the screen of a kind asks of the API. */
 export type DefinitionRequests<D, V, Counts, Prediction extends Checked> =
   ReturnType<typeof createDefinitionRequests<D, V, Counts, Prediction>>
 
-/** Result of a check, and the number of checked events. */
 export interface Checked { events: number }
 
 /** @param idOf  The definition that counts are of. */
 export function createDefinitionRequests<D, V, Counts, Prediction extends Checked> (
   resource: 'rules' | 'event_schemas', idOf: (counts: Counts) => number
 ) {
-  const base = (): string => `/api/projects/${projectId.value}/${resource}/`
-  const one = (id: string | number): string => `${base()}${encodeURIComponent(id)}/`
+  const path = (): string => `/api/projects/${projectId.value}/${resource}/`
+  const one = (id: string | number): string => `${path()}${encodeURIComponent(id)}/`
   return {
-    list: async (query: { search?: string, limit: number, offset?: number }, signal: AbortSignal) =>
-      await request<Page<D>>(base(), { query, signal }),
+    path,
     /** Of the last days, by id of the definition; those that nothing is counted of are missing. */
     counts: async (days: number, signal: AbortSignal) => {
-      const { results } = await request<{ results: Counts[] }>(`${base()}counts/`, { query: { days }, signal })
+      const { results } = await request<{ results: Counts[] }>(`${path()}counts/`, { query: { days }, signal })
       return new Map(results.map((counts) => [idOf(counts), counts]))
     },
     find: async (id: string, signal: AbortSignal) => await request<D>(one(id), { signal }),
@@ -47,7 +40,7 @@ export function createDefinitionRequests<D, V, Counts, Prediction extends Checke
     versions: async (id: string, signal: AbortSignal): Promise<readonly V[]> =>
       (await request<Page<V>>(`${one(id)}versions/`, { query: { limit: 100 }, signal })).results,
     /** @throws {ApiError} naming the field that is refused. */
-    create: async (fields: object) => await request<D>(base(), { method: 'POST', body: fields }),
+    create: async (fields: object) => await request<D>(path(), { method: 'POST', body: fields }),
     /**
      * Other content makes a version.
      *

@@ -1,60 +1,60 @@
 /** The frame of the screens of rules and event schemas: one of them with its draft and versions, and a new one. */
-import type { JSX } from 'preact'
+import type { ComponentChildren, JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import { Ask, Confirm, TextFields, TextsDialog } from '../confirm.tsx'
-import { showText } from '../format.ts'
+import { Ask, Confirm, FormDialog, TextFields, TextsDialog } from '../confirm.tsx'
+import { formatAgo, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { linkTo, navigate, projectId } from '../router.ts'
+import { navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Form, Show } from '../states.tsx'
+import { Choices, Facts, Form } from '../states.tsx'
 import { type ContentDraft, useContentDraft } from './content-draft.ts'
 import type { AskedEvents, Checked, CheckFollower, Definition, DefinitionRequests, DefinitionVersion } from './definition-requests.ts'
 import { type Change, Changes, ToDraft } from './differences.tsx'
 import { type Content, SaveDraft, useDraftBase } from './draft-base.tsx'
 import { type DraftLanguage, type Fields, listDifferences, writeJson } from './json-text.ts'
+import { BackTo, OneOf } from './lists.tsx'
 import { StoredCheck } from './stored-check.tsx'
 import { Title } from '../title.tsx'
 
 /** What the screens of a kind say and show in their own way. */
-export interface DefinitionScreen<D extends Definition, V extends DefinitionVersion, Prediction extends Checked> {
+export interface DefinitionScreen<D extends Definition, V extends DefinitionVersion, C, P extends Checked> {
   noun: 'rule' | 'schema'
   /** The last part of the path of the list, and its title. */
   home: string
   title: string
-  requests: DefinitionRequests<D, V, any, Prediction>
+  requests: DefinitionRequests<D, V, C, P>
   language: DraftLanguage
   nameOf: (definition: D) => string
-  /** Labels of texts of a new one. */
   labels: Record<string, string>
-  /** The draft of a new one. */
   example: Fields
   /** Said when no version is active, and in the dialog that disables it. */
   whenNone: string
   whenDisabled: string
-  Facts: (props: { definition: D, versions: readonly V[] }) => JSX.Element
+  /** What is enforced; `active` is undefined when that version is not known here. */
+  describe: (definition: D, active: V | undefined) => ComponentChildren
+  /** What it did, by the name of the fact. */
+  countsTitle: string
+  describeCounts: (counts: C | undefined) => string
+  factsOf?: (definition: D) => Record<string, ComponentChildren>
   /** `version` is the one that the draft was made of. */
   Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean, version: number }) => JSX.Element
   check: { hint: string, limit: number }
-  Found: (props: { prediction: Prediction, definition: D }) => JSX.Element
-  Activate: (props: ActivateProps<D, V, Prediction>) => JSX.Element
+  Found: (props: { prediction: P, definition: D }) => JSX.Element
+  /** What a version would do, in the dialog that activates it. */
+  describeVersion?: (version: V) => string
+  describePrediction: (prediction: P, mode: string) => string
+  /** What can become of an event, and whether a check found that some would be lost. */
+  modes?: Record<string, string>
+  isHarm?: (prediction: P, mode: string) => boolean
   /** Texts that do not make a version, beside the description. */
   notesOf: (definition: D) => Record<string, string>
 }
 
-export interface ActivateProps<D, V, Prediction> {
-  definition: D
-  versions: readonly V[]
-  /** The version that is offered. */
-  version: number
-  /** What the check found for the newest version; undefined: it was not checked here. */
-  prediction: Prediction | undefined
-  onClose: () => void
-  onDone: () => void
-}
+export const COUNTED_DAYS = 7
 
 /** One definition: the enforced version, the draft, its predicted effect, and all versions. */
-export function DefinitionDetail<D extends Definition, V extends DefinitionVersion, P extends Checked> (
-  { screen, id }: { screen: DefinitionScreen<D, V, P>, id: string }
+export function DefinitionDetail<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
+  { screen, id }: { screen: DefinitionScreen<D, V, C, P>, id: string }
 ) {
   const { requests, noun } = screen
   const loaded = useLoaded(`${noun} ${projectId.value} ${id}`, async (signal) => {
@@ -62,15 +62,14 @@ export function DefinitionDetail<D extends Definition, V extends DefinitionVersi
     return { definition, versions }
   })
   return (
-    <section>
-      <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
-      <Show of={loaded} what={`The ${noun}`}>{(value) => <Detail screen={screen} {...value} reload={loaded.reload} />}</Show>
-    </section>
+    <OneOf home={screen.home} title={screen.title} of={loaded} what={`The ${noun}`}>
+      {(value) => <Detail screen={screen} {...value} reload={loaded.reload} />}
+    </OneOf>
   )
 }
 
-interface DetailProps<D extends Definition, V extends DefinitionVersion, P extends Checked> {
-  screen: DefinitionScreen<D, V, P>
+interface DetailProps<D extends Definition, V extends DefinitionVersion, C, P extends Checked> {
+  screen: DefinitionScreen<D, V, C, P>
   definition: D
   versions: readonly V[]
   reload: () => void
@@ -78,8 +77,8 @@ interface DetailProps<D extends Definition, V extends DefinitionVersion, P exten
 
 type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete' | 'notes' }
 
-function Detail<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, definition, versions, reload }: DetailProps<D, V, P>) {
-  const { language: { contentOf }, requests, Facts, Editor, Found } = screen
+function Detail<D extends Definition, V extends DefinitionVersion, C, P extends Checked> ({ screen, definition, versions, reload }: DetailProps<D, V, C, P>) {
+  const { language: { contentOf }, requests, Editor, Found } = screen
   const { id, version: newest, active_version: active } = definition
   const mayWrite = may('event_definition:write')
   const [prediction, setPrediction] = useState<P>()
@@ -104,7 +103,7 @@ function Detail<D extends Definition, V extends DefinitionVersion, P extends Che
     <>
       <Title name={screen.nameOf(definition)} />
       {definition.description !== '' && <p>{showText(definition.description, 3000)}</p>}
-      <Facts definition={definition} versions={versions} />
+      <DefinitionFacts screen={screen} definition={definition} enforced={enforced} />
       {mayWrite && (
         <p class='toolbar'>
           <button type='button' class={isNewest && active !== newest ? 'primary' : ''} onClick={() => activate(newest)}>Activate …</button>
@@ -145,6 +144,23 @@ function Detail<D extends Definition, V extends DefinitionVersion, P extends Che
   )
 }
 
+function DefinitionFacts<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
+  { screen, definition, enforced }: { screen: DefinitionScreen<D, V, C, P>, definition: D, enforced: V | undefined }
+) {
+  const counts = useLoaded(`counts of ${screen.home} ${projectId.value}`, async (signal) => await screen.requests.counts(COUNTED_DAYS, signal))
+  const counted = counts.value !== undefined && screen.describeCounts(counts.value.get(definition.id))
+  return (
+    <Facts
+      of={{
+        Enforced: screen.describe(definition, enforced),
+        [screen.countsTitle]: counts.error !== undefined ? `unknown: ${counts.error.message}` : counted,
+        Newest: `version ${definition.version}, changed ${formatAgo(definition.updated_at, Date.now())}`,
+        ...screen.factsOf?.(definition)
+      }}
+    />
+  )
+}
+
 function toChange (
   of: DefinitionVersion, before: DefinitionVersion | undefined, { contentOf }: DraftLanguage, { first_version: first, active_version: active }: Definition
 ): Change<Fields> {
@@ -157,7 +173,6 @@ function toChange (
 
 interface ActiveProps {
   active: number | null
-  /** Of the active version; undefined: unknown. */
   content: Fields | undefined
   draft: Fields | undefined
   whenNone: string
@@ -183,17 +198,20 @@ function Active ({ active, content, draft, whenNone }: ActiveProps) {
   )
 }
 
-interface OpenDialogProps<D extends Definition, V extends DefinitionVersion, P extends Checked> extends Omit<ActivateProps<D, V, P>, 'version'> {
-  screen: DefinitionScreen<D, V, P>
+interface OpenDialogProps<D extends Definition, V extends DefinitionVersion, C, P extends Checked> extends Omit<DetailProps<D, V, C, P>, 'reload'> {
   open: Open
+  /** What the check found for the newest version; undefined: it was not checked here. */
+  prediction: P | undefined
+  onClose: () => void
+  onDone: () => void
 }
 
-function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, open, ...props }: OpenDialogProps<D, V, P>) {
-  const { requests, noun, Activate } = screen
-  const { definition, onClose, onDone } = props
+function OpenDialog<D extends Definition, V extends DefinitionVersion, C, P extends Checked> ({ open, ...props }: OpenDialogProps<D, V, C, P>) {
+  const { screen, definition, onClose, onDone } = props
+  const { requests, noun } = screen
   const change = async (fields: object) => await requests.change(definition.id, fields)
   switch (open.what) {
-    case 'activate': return <Activate {...props} version={open.version} />
+    case 'activate': return <Activate {...props} number={open.version} />
     case 'notes': {
       const texts = { description: definition.description, ...screen.notesOf(definition) }
       return <TextsDialog title='Description' texts={texts} save={change} onDone={onDone} onClose={onClose} />
@@ -214,9 +232,28 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends
   }
 }
 
+function Activate<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
+  { screen, definition, versions, number, prediction, onClose, onDone }: Omit<OpenDialogProps<D, V, C, P>, 'open'> & { number: number }
+) {
+  const { requests, modes, describeVersion, describePrediction, isHarm } = screen
+  const [mode, setMode] = useState(definition.mode ?? '')
+  const version = versions.find((each) => each.version === number)
+  const checked = number === definition.version ? prediction : undefined
+  const activate = async () => await requests.change(definition.id, { active_version: number, ...modes !== undefined && { mode } })
+  return (
+    <FormDialog title='Activate' action={`Activate version ${number}`} onClose={onClose} onConfirm={activate} onDone={onDone}>
+      {version !== undefined && describeVersion !== undefined && <p>{describeVersion(version)}</p>}
+      {modes !== undefined && <Choices legend='An event that violates the schema is' of={modes} chosen={mode} onChange={setMode} />}
+      <p class={checked !== undefined && isHarm?.(checked, mode) === true ? 'error' : 'hint'}>
+        {checked === undefined ? 'This version has not been checked against stored events here.' : describePrediction(checked, mode)}
+      </p>
+    </FormDialog>
+  )
+}
+
 /** A new definition. It is not enforced by being stored. @param props.texts  Its first texts, such as its name. */
-export function NewDefinition<D extends Definition, V extends DefinitionVersion, P extends Checked> (
-  { screen, texts: first }: { screen: DefinitionScreen<D, V, P>, texts: Record<string, string> }
+export function NewDefinition<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
+  { screen, texts: first }: { screen: DefinitionScreen<D, V, C, P>, texts: Record<string, string> }
 ) {
   const { Editor, language, requests, noun, labels, example } = screen
   const draft = useContentDraft(writeJson(example), language)
@@ -231,7 +268,7 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
   })
   return (
     <section>
-      <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
+      <BackTo home={screen.home} title={screen.title} />
       <Title name={`New ${noun}`} />
       <p class='hint'>A stored draft is not enforced: check it against stored events first, then activate it.</p>
       <Form class='schema-form' onSubmit={storing.save}>

@@ -4,7 +4,6 @@ import { showText } from '../format.ts'
 import { Time } from '../states.tsx'
 import { listDifferences } from './json-text.ts'
 
-/** Differences that are shown at most. */
 const LIMIT = 50
 
 /** Of a text in a difference: as long as a payload is likely to be. */
@@ -37,10 +36,8 @@ export interface Change<C> {
   version: number
   at: string
   by: string
-  /** What else is known of it. */
   about?: string
   content: C
-  /** Undefined: not known. */
   before: C | undefined
 }
 
@@ -62,7 +59,6 @@ export function Changes<C extends object> ({ of, children }: { of: readonly Chan
   )
 }
 
-/** Makes a version the draft. */
 export function ToDraft ({ version, onPress }: { version: number, onPress: () => void }) {
   return <button type='button' onClick={onPress}>To the draft<span class='hidden'> from version {version}</span></button>
 }

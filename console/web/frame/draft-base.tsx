@@ -12,7 +12,6 @@ import { useUnsaved } from './unsaved.tsx'
 export interface Content<C> { version: number, content: C }
 
 export interface DraftBase<C> {
-  /** The version that the draft was made of. */
   base: Content<C>
   draft: C | undefined
   /** The draft says the same as its base. */
@@ -21,26 +20,20 @@ export interface DraftBase<C> {
   newer: Content<C> | undefined
   /** Why the draft was refused for that; empty: it was not sent. */
   reason: string
-  /** Stores the draft as the next version. */
   save: () => Promise<void>
   isSaving: boolean
-  /** Why it could not be stored. */
   error: ApiError | undefined
   /** Puts what the draft changes on top of what somebody else stored. */
   rebase: () => void
-  /** Gives the draft up for the newest version. */
   discard: () => void
 }
 
 interface DraftOptions<C> {
-  /** The newest version, as it was read last. */
   newest: Content<C>
-  /** Undefined: it is not JSON. */
   draft: C | undefined
   change: (content: C) => void
   /** Stores the draft on top of this version. Returns the stored definition, or undefined after showing an error. */
   store: (version: number) => Promise<Content<C> | undefined>
-  /** Reads the newest version again. */
   reload: () => void
   /** Whether something else on the page is not saved. */
   isTouched?: boolean
@@ -93,9 +86,7 @@ export function useDraftBase<C extends object> ({ newest, draft, change, store, 
 
 interface SaveDraftProps<C> {
   of: DraftBase<C>
-  /** On the button that saves. */
   action: string
-  /** Further buttons. */
   children?: ComponentChildren
 }
 

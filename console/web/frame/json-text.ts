@@ -1,7 +1,6 @@
 /** Handwritten JSON and its errors. */
 import { isFields } from '../../../engines/fields.ts'
 
-/** Why something that was written is refused. */
 export interface TextError {
   message: string
   /** The field, such as `properties › plan › pattern`; empty: the text as a whole. */
@@ -10,14 +9,12 @@ export interface TextError {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** What the text of a draft means. */
 export interface DraftLanguage {
   /** The fields of a request that it stands for, or why it stands for none. */
   read: (value: unknown) =>
     { fields: object, error?: undefined } | { fields?: undefined, error: { message: string, attr: string | null } }
   /** What an editor shows of a definition, of a version, or of such fields. */
   contentOf: (of: any) => Fields
-  /** Whether an error of the API is about the draft. */
   isOf: (attr: string | null) => boolean
   /** What stands before the draft in `attr` of an error: `schema__`. */
   root: string
@@ -33,12 +30,10 @@ export function readJson (text: string): { value: unknown, error?: undefined } |
   }
 }
 
-/** A value as it stands in an editor. */
 export function writeJson (value: unknown): string {
   return JSON.stringify(value, null, 2)
 }
 
-/** A place in which two values differ. */
 export interface Difference {
   /** Such as `properties › plan › enum`. */
   place: string

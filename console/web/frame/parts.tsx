@@ -3,9 +3,7 @@ import { useFocusOnParts } from '../keep-focus.ts'
 
 interface PartsProps<T> {
   of: readonly T[]
-  /** Noun of a part. */
   what: string
-  /** A new part. */
   blank: T
   least?: number
   most?: number

@@ -12,15 +12,12 @@ interface StoredCheckProps {
   hint: string
   /** Content of the editor; a change of it ends the check. */
   text: string
-  /** Events at most, at first. */
   limit: number
   /** Checks the current draft. Errors of the draft are shown in the editor. */
   check: (events: AskedEvents, follower: CheckFollower) => Promise<void>
-  /** What was found. */
   children: ComponentChildren
 }
 
-/** Lets a draft be checked against stored events. */
 export function StoredCheck ({ hint, text, limit: initialLimit, check, children }: StoredCheckProps) {
   const [days, setDays] = useState(7)
   const [limit, setLimit] = useState(initialLimit)

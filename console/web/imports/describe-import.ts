@@ -2,7 +2,6 @@
 import type { Schema } from '../../api-types.ts'
 import { formatCount, quote } from '../format.ts'
 
-/** Sources, as the command has them. */
 export const SOURCES = { posthog: 'PostHog', mixpanel: 'Mixpanel', amplitude: 'Amplitude', files: 'CSV, JSON Lines or Parquet' }
 
 /** Fields of an event that a column of any file may be. */

@@ -1,20 +1,19 @@
 import type { Schema } from '../../api-types.ts'
-import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
 import { formatAgo, formatBytes, formatCount, formatCounted, formatRate, formatZoned, showText } from '../format.ts'
+import { type Column, OneOf, Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Show, Table } from '../states.tsx'
+import { Facts } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { describe } from './describe-import.ts'
 
 /** An import reports this often, in milliseconds. */
 export const REPORT_INTERVAL_MS = 3000
 
-/** One import: how far it is, what to do, its rejected rows and its proof. */
 export function ImportDetail ({ id }: { id: string }) {
   const home = `/projects/${projectId.value}/imports`
   // One that is not complete may be resumed.
@@ -22,20 +21,17 @@ export function ImportDetail ({ id }: { id: string }) {
   const shown = useAnswer<Schema<'ImportDetail'>>(`/api${home}/${id}/`, {}, isOver ? {} : { everyMs: REPORT_INTERVAL_MS })
   useEffect(() => { setOver(shown.value?.state.startsWith('complete') === true) }, [shown.value])
   return (
-    <section>
-      <p><a {...linkTo(home)}>Imports</a></p>
-      <Show of={shown} what='The import'>
-        {(value) => (
-          <>
-            <Title name={nameOf(value)} />
-            <p role='status'><State of={value} /> {describe(value).next}</p>
-            {may('event:write') && <Actions of={value} home={home} onStopped={shown.reload} />}
-            <Facts of={value} />
-            <Result of={value} />
-          </>
-        )}
-      </Show>
-    </section>
+    <OneOf home='imports' title='Imports' of={shown} what='The import'>
+      {(value) => (
+        <>
+          <Title name={nameOf(value)} />
+          <p role='status'><State of={value} /> {describe(value).next}</p>
+          {may('event:write') && <Actions of={value} home={home} onStopped={shown.reload} />}
+          <ImportFacts of={value} />
+          <Result of={value} />
+        </>
+      )}
+    </OneOf>
   )
 }
 
@@ -65,7 +61,7 @@ function Actions ({ of, home, onStopped }: { of: Schema<'ImportDetail'>, home: s
   )
 }
 
-function Facts ({ of }: { of: Schema<'ImportDetail'> }) {
+function ImportFacts ({ of }: { of: Schema<'ImportDetail'> }) {
   const { progress, bytes, files, file_count: count, ended_at: ended, result, error } = of
   const names = files.slice(0, 20).map(({ name }) => showText(name))
   const facts = {
@@ -83,38 +79,36 @@ function Facts ({ of }: { of: Schema<'ImportDetail'> }) {
   return (
     <>
       <p class='progress'><progress aria-label='Bytes read' max={Math.max(1, bytes)} value={Math.min(progress.bytes_read, bytes)} /> {formatBytes(progress.bytes_read)} of {formatBytes(bytes)}</p>
-      <dl class='facts'>{Object.entries(facts).map(([name, fact]) => Boolean(fact) && <div key={name}><dt>{name}</dt><dd>{fact}</dd></div>)}</dl>
+      <Facts of={facts} />
     </>
   )
 }
 
-/** Rejected rows, and the files beside the store by day and name, with what differs first. */
 function Result ({ of: { progress: { reasons }, result } }: { of: Schema<'ImportDetail'> }) {
   const { equal = 0, groups = 0, rows = [], differences = [] } = result?.proof ?? {}
   return (
     <>
       {reasons.length > 0 && <h2>Rejected rows</h2>}
-      <Cells label='Rejected rows by reason' head={['Reason', '#Rows']} rows={[...reasons].sort((a, b) => b.rows - a.rows).map(({ reason, rows }) => [showText(reason), rows])} />
+      <LongRows label='Rejected rows by reason' of={[...reasons].sort((a, b) => b.rows - a.rows)} columns={[['Reason', ({ reason }) => showText(reason), 'value'], ['#Rows', ({ rows }) => rows]]} />
       {groups > 0 && <h2>Proof</h2>}
       {groups > 0 && <p>{formatCount(equal)} of {formatCount(groups)} days and names are stored exactly as in the files.{rows.length < groups && ` The first ${formatCount(rows.length)} are shown.`}</p>}
-      <Cells
-        label='Events that differ' head={['Event', 'Day (UTC)', 'What', 'Uuid']}
-        rows={differences.map(({ uuid, day, event, what }) => [showText(event), <time key='day'>{day}</time>, <span key='what'>{what === 'properties' ? 'other properties' : what}</span>, <a key={uuid} {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a>])}
+      <LongRows
+        label='Events that differ' of={differences} columns={[
+          ['Event', ({ event }) => showText(event), 'value'], ['Day (UTC)', ({ day }) => <time>{day}</time>],
+          ['What', ({ what }) => what === 'properties' ? 'other properties' : what],
+          ['Uuid', ({ uuid }) => <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a>]
+        ]}
       />
-      <Cells
-        label='Proof by day and event' head={['Day (UTC)', 'Event', '#In the files', '#Missing', '#Changed', '#Other properties']}
-        rows={rows.map((row) => [<time key='day'>{row.day}</time>, showText(row.event), row.events, row.missing, row.changed, row.other_properties])}
+      <LongRows
+        label='Proof by day and event' of={rows} columns={[
+          ['Day (UTC)', ({ day }) => <time>{day}</time>], ['Event', ({ event }) => showText(event), 'value'], ['#In the files', ({ events }) => events],
+          ['#Missing', ({ missing }) => missing], ['#Changed', ({ changed }) => changed], ['#Other properties', ({ other_properties: other }) => other]
+        ]}
       />
     </>
   )
 }
 
-/** A table, if there are rows. Numbers are counts, texts may be long. */
-export function Cells ({ label, head, rows }: { label: string, head: string[], rows: ComponentChildren[][] }) {
-  const styles: Record<string, string> = { number: 'number', string: 'value' }
-  return rows.length > 0 && (
-    <Table label={label} head={head} class={rows.length > 20 ? 'days' : ''}>
-      {rows.map((cells, row) => <tr key={row}>{cells.map((cell, at) => <td key={at} class={styles[typeof cell]}>{typeof cell === 'number' ? formatCount(cell) : cell}</td>)}</tr>)}
-    </Table>
-  )
+function LongRows<T> (props: { label: string, of: readonly T[], columns: readonly Column<T>[] }) {
+  return props.of.length > 0 && <Rows {...props} class={props.of.length > 20 ? 'days' : ''} />
 }

@@ -4,11 +4,12 @@ import { request } from '../api-client.ts'
 import { Copyable, useAttempt } from '../confirm.tsx'
 import { formatBytes, showText, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'
-import { Paged, useList } from '../paging.tsx'
+import { BackTo, ListScreen } from '../frame/lists.tsx'
+import { useList } from '../paging.tsx'
 import { linkTo, navigate, path, shownProjectId } from '../router.ts'
 import { Empty, Failed, Form, Select, Show, Time } from '../states.tsx'
 import { buildCommand, buildRun, FIELDS, listPaths, NO_PLAN, SOURCES } from './describe-import.ts'
-import { Cells, ImportDetail, nameOf, REPORT_INTERVAL_MS, State } from './import-detail.tsx'
+import { ImportDetail, nameOf, REPORT_INTERVAL_MS, State } from './import-detail.tsx'
 
 type Files = Answer<'/api/projects/{project_id}/imports/files'>
 
@@ -17,7 +18,6 @@ const RATES = [['1000', '1,000'], [NO_PLAN.rate, '5,000'], ['20000', '20,000'], 
 const PLACES = [['false', 'on the server'], ['true', 'elsewhere: a command']] as const
 const PERSONS = [['export', 'an export of persons'], ['events', 'the events: there is no export']] as const
 
-/** The imports of a project as they report themselves, the command for a new one (`/new`), and one of them (`/<id>`). */
 export function ImportsScreen () {
   const id = path.value[3]
   return id === 'new' ? <NewImport /> : id === undefined ? <ImportList /> : <ImportDetail key={id} id={id} />
@@ -25,25 +25,19 @@ export function ImportsScreen () {
 
 function ImportList () {
   const home = `/projects/${shownProjectId()}/imports`
-  const imports = useList<Schema<'Import'>>(`/api${home}/`, {}, { everyMs: REPORT_INTERVAL_MS })
   return (
-    <section>
-      <h1>Imports</h1>
-      <p class='hint'>Import history from other products. A command reads the files, sends their events, and verifies that all are stored.</p>
-      <p class='toolbar'><a class='button' {...linkTo(`${home}/new`)}>New import</a></p>
-      <Paged of={imports} what='Imports' empty={<Empty><p>No imports yet. {GUIDE} explains what can be imported, and how.</p></Empty>}>
-        {(results) => (
-          <Cells
-            label='Imports' head={['Import', 'State', 'Read', '#Rows', '#Rejected', '#Accepted', '#Per second', `Started (${zoneLabel()})`, 'Ended']}
-            rows={results.map((each) => [
-              <a key='name' {...linkTo(`${home}/${each.id}`)}>{nameOf(each)}</a>, <State key='state' of={each} />,
-              <span key='read'>{formatBytes(each.progress.bytes_read)} of {formatBytes(each.bytes)}</span>, each.progress.rows, each.progress.rejected, each.progress.accepted,
-              each.ended_at === null ? each.progress.events_per_second : null, <Time key='start' at={each.started_at} />, <Time key='end' at={each.ended_at} />
-            ])}
-          />
-        )}
-      </Paged>
-    </section>
+    <ListScreen
+      title='Imports' of={useList<Schema<'Import'>>(`/api${home}/`, {}, { everyMs: REPORT_INTERVAL_MS })} keyOf={({ id }) => id}
+      hint='Import history from other products. A command reads the files, sends their events, and verifies that all are stored.'
+      tools={<a class='button' {...linkTo(`${home}/new`)}>New import</a>} none={<p>No imports yet. {GUIDE} explains what can be imported, and how.</p>}
+      columns={[
+        ['Import', (each) => <a {...linkTo(`${home}/${each.id}`)}>{nameOf(each)}</a>], ['State', (each) => <State of={each} />],
+        ['Read', ({ progress, bytes }) => `${formatBytes(progress.bytes_read)} of ${formatBytes(bytes)}`],
+        ['#Rows', ({ progress }) => progress.rows], ['#Rejected', ({ progress }) => progress.rejected], ['#Accepted', ({ progress }) => progress.accepted],
+        ['#Per second', ({ progress, ended_at: end }) => end === null ? progress.events_per_second : null],
+        [`Started (${zoneLabel()})`, ({ started_at: at }) => <Time at={at} />], ['Ended', ({ ended_at: at }) => <Time at={at} />]
+      ]}
+    />
   )
 }
 
@@ -57,7 +51,7 @@ function NewImport () {
   const { source, columns } = plan
   return (
     <section>
-      <p><a {...linkTo(home)}>Imports</a></p>
+      <BackTo home='imports' title='Imports' />
       <h1>New import</h1>
       <p class='hint'>{GUIDE} explains how to export the files, and how fields are mapped.</p>
       <Show of={offered} what='Files on the server'>
@@ -95,7 +89,6 @@ function NewImport () {
   )
 }
 
-/** An entry of the folder, as it is chosen. */
 function nameFile ({ name, bytes }: Files['files'][number]): [string, string] {
   return [name, bytes === null ? `${showText(name)}/` : `${showText(name)}, ${formatBytes(bytes)}`]
 }

@@ -23,12 +23,10 @@ export class LiveLog {
   added = 0
   #events: LiveEvent[] = []
 
-  /** Newest last. */
   get events (): readonly LiveEvent[] {
     return this.#events
   }
 
-  /** @param accepts  Whether to keep an event. */
   add (events: readonly ListedEvent[], accepts: (event: LiveEvent) => boolean): void {
     for (const event of events) {
       const kept: LiveEvent = { ...event, id: String(this.added), fate: fateOf(event) }
@@ -40,7 +38,6 @@ export class LiveLog {
   }
 }
 
-/** The fates to choose from. */
 export const FATES = ['accepted', 'dropped', 'quarantined', 'refused'] as const
 
 function fateOf ({ drop, isQuarantined }: ListedEvent): LiveFate {

@@ -10,7 +10,6 @@ import { type Feed, useFeed } from './follow-feed.ts'
 import { describeCounts, FATES, type LiveEvent, LiveLog } from './live-log.ts'
 import { LiveTable } from './live-table.tsx'
 
-/** Events as they arrive, each with what became of it. */
 export function LiveScreen () {
   const parameter = (name: string): string => query.value.get(name) ?? ''
   const [event, distinctId, fate] = [parameter('event'), parameter('distinct_id'), parameter('fate')]

@@ -58,7 +58,6 @@ export function LiveTable (
   )
 }
 
-/** As high as the rows that are not drawn. */
 function Gap ({ rows }: { rows: number }) {
   return rows <= 0 ? null : <tr aria-hidden='true'><td colSpan={COLUMNS} style={{ height: `${rows * ROW_PIXELS}px` }} /></tr>
 }

@@ -2,11 +2,12 @@ import { useState } from 'preact/hooks'
 import type { Answer, Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { OlderNewer, useCursorPages } from '../paging.tsx'
 import { ReceiptOf, StoredOf } from '../receipts/receipt-view.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Again, Dialog, Empty, Show, Table, Time } from '../states.tsx'
+import { Again, Dialog, Empty, Facts, Show, Time } from '../states.tsx'
 
 type ListedEvent = Schema<'ListedEvent'>
 
@@ -17,7 +18,6 @@ interface StoredEventsProps {
   hours?: number
 }
 
-/** Stored events, newest first, by pages; one opens to its content and its receipt. */
 export function StoredEvents ({ filter, hours = 0 }: StoredEventsProps) {
   const [opened, setOpened] = useState<ListedEvent>()
   const isFiltered = hours > 0 || Object.values(filter).some((each) => each !== '')
@@ -53,20 +53,20 @@ function EventTable ({ events, onOpen }: { events: readonly ListedEvent[], onOpe
   const hasPlace = events.some(({ place }) => place !== '')
   const hasLib = events.some(({ lib }) => lib !== '')
   return (
-    <Table label='Stored events' head={[`Time (${zoneLabel()})`, 'Event', 'Distinct id', hasPlace && 'Where', hasLib && 'SDK']}>
-      {events.map((event) => (
-        <tr key={event.uuid}>
-          <td class='numbers'><Time at={event.timestamp} /></td>
-          <td class='value'>
+    <Rows
+      label='Stored events' of={events} keyOf={({ uuid }) => uuid} columns={[
+        [`Time (${zoneLabel()})`, ({ timestamp }) => <Time at={timestamp} />, 'numbers'],
+        ['Event', (event) => (
+          <>
             <button type='button' class='link' onClick={() => onOpen(event)}>{showText(event.event, 80)}</button>
             {event.is_bot && <> <span class='tag'>bot</span></>}
-          </td>
-          <td class='value'><a {...linkTo(`/projects/${projectId.value}/stored?distinct_id=${encodeURIComponent(event.distinct_id)}`)}>{showText(event.distinct_id, 60)}</a></td>
-          {hasPlace && <td class='wide'>{showText(event.place, 100)}</td>}
-          {hasLib && <td class='numbers'>{showText(`${event.lib} ${event.lib_version}`.trim(), 40)}</td>}
-        </tr>
-      ))}
-    </Table>
+          </>
+        ), 'value'],
+        ['Distinct id', ({ distinct_id: id }) => <a {...linkTo(`/projects/${projectId.value}/stored?distinct_id=${encodeURIComponent(id)}`)}>{showText(id, 60)}</a>, 'value'],
+        hasPlace && ['Where', ({ place }) => showText(place, 100), 'wide'],
+        hasLib && ['SDK', ({ lib, lib_version: version }) => showText(`${lib} ${version}`.trim(), 40), 'numbers']
+      ]}
+    />
   )
 }
 
@@ -74,20 +74,19 @@ function StoredDialog ({ event, onClose }: { event: ListedEvent, onClose: () => 
   const home = `/projects/${projectId.value}`
   return (
     <Dialog title={showText(event.event)} onClose={onClose} isWide>
-      <dl class='facts'>
-        <div><dt>Happened</dt><dd><Time at={event.timestamp} isZoned digits={3} /></dd></div>
-        <div><dt>Received</dt><dd><Time at={event.received_at} isZoned digits={3} /></dd></div>
-        <div><dt>Uuid</dt><dd><a {...linkTo(`${home}/find?uuid=${event.uuid}`)}><code>{event.uuid}</code></a></dd></div>
-        <div><dt>Distinct id</dt><dd>{showText(event.distinct_id)}</dd></div>
-        <div>
-          <dt>Person</dt>
-          <dd>
-            {may('person:read') ? <a {...linkTo(`${home}/persons/${event.person_id}`)}><code>{event.person_id}</code></a> : <code>{event.person_id}</code>}{' '}
-            <a {...linkTo(`${home}/stored?person=${event.person_id}`)}>its events</a>
-          </dd>
-        </div>
-        {event.place !== '' && <div><dt>Where</dt><dd>{showText(event.place, 400)}</dd></div>}
-      </dl>
+      <Facts
+        of={{
+          Happened: <Time at={event.timestamp} isZoned digits={3} />, Received: <Time at={event.received_at} isZoned digits={3} />,
+          Uuid: <a {...linkTo(`${home}/find?uuid=${event.uuid}`)}><code>{event.uuid}</code></a>, 'Distinct id': showText(event.distinct_id),
+          Person: (
+            <>
+              {may('person:read') ? <a {...linkTo(`${home}/persons/${event.person_id}`)}><code>{event.person_id}</code></a> : <code>{event.person_id}</code>}{' '}
+              <a {...linkTo(`${home}/stored?person=${event.person_id}`)}>its events</a>
+            </>
+          ),
+          Where: showText(event.place, 400)
+        }}
+      />
       <h3>As stored</h3>
       <StoredOf uuid={event.uuid} />
       <h3>Receipt</h3>

@@ -6,7 +6,6 @@ import { may } from '../session.ts'
 import { Select } from '../states.tsx'
 import { StoredEvents } from './stored-events.tsx'
 
-/** Hours that a list can be limited to. */
 const PERIODS = [['', 'any time'], ['1', 'the last hour'], ['24', 'the last day'], ['168', '7 days'], ['720', '30 days']] as const
 
 /** The parameters of the address that go to the API as they are. */
@@ -36,7 +35,6 @@ export function StoredScreen () {
   )
 }
 
-/** A filter that came with a link. */
 function Only ({ what, names }: { what: string, names: readonly string[] }) {
   return (
     <p>

@@ -2,9 +2,10 @@ import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
 import { showText } from '../format.ts'
+import { BackTo } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
-import { linkTo, navigate, projectId } from '../router.ts'
-import { Empty, Show, Time } from '../states.tsx'
+import { navigate, projectId } from '../router.ts'
+import { Empty, Facts, Show, Time } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { describeDeletion, type Person, type PersonDeletion } from './person.ts'
 
@@ -26,7 +27,7 @@ export function Deletions ({ person }: { person: string }) {
   const found = useAnswer<Page<PersonDeletion>>(`/api/projects/${projectId.value}/persons/deletions`, { person }, { everyMs: 3000 })
   return (
     <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/persons`)}>Persons</a></p>
+      <BackTo home='persons' title='Persons' />
       <Title name='Deletion of a person' />
       <p><code>{showText(person, 60)}</code></p>
       <Show of={found} what='The deletion'>
@@ -43,13 +44,12 @@ function Receipt ({ deletion }: { deletion: PersonDeletion }) {
   return (
     <>
       <p class={swept === null ? 'verdict waiting' : 'verdict'} role='status'>{describeDeletion(deletion)}</p>
-      <dl class='facts'>
-        <div><dt>Deletion</dt><dd>{id}</dd></div>
-        <div><dt>Events</dt><dd>{withEvents ? 'deleted' : 'kept'}</dd></div>
-        <div><dt>Requested</dt><dd class='numbers'><Time at={requested} isZoned /></dd></div>
-        <div><dt>Nothing left</dt><dd class='numbers'>{done === null ? 'not yet' : <Time at={done} isZoned />}</dd></div>
-        <div><dt>Swept</dt><dd class='numbers'>{swept === null ? 'not yet' : <Time at={swept} isZoned />}</dd></div>
-      </dl>
+      <Facts
+        of={{
+          Deletion: id, Events: withEvents ? 'deleted' : 'kept', Requested: <Time at={requested} isZoned />,
+          'Nothing left': done === null ? 'not yet' : <Time at={done} isZoned />, Swept: swept === null ? 'not yet' : <Time at={swept} isZoned />
+        }}
+      />
       <p class='hint'>Not searched: the spool of ingest, dead letters, backups, tables of your own.</p>
     </>
   )

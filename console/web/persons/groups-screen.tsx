@@ -1,11 +1,12 @@
 import type { Page } from '../api-client.ts'
 import type { Answer, Schema } from '../../api-types.ts'
-import { formatCount, showText, UNKNOWN, zoneLabel } from '../format.ts'
+import { showText, UNKNOWN, zoneLabel } from '../format.ts'
+import { BackTo, ListScreen, searched } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
-import { Paged, Search, useList } from '../paging.tsx'
+import { useList } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Select, Show, Table, Time } from '../states.tsx'
+import { Empty, Select, Show, Time } from '../states.tsx'
 import { StoredEvents } from '../live/stored-events.tsx'
 import { Properties } from './properties.tsx'
 import { Title } from '../title.tsx'
@@ -22,51 +23,38 @@ export function GroupsScreen () {
   const types = useAnswer<GroupTypes>(`${base()}/types`)
   const [, , , shown, key] = path.value
   return (
-    <section>
-      <Show of={types} what='Groups'>
-        {({ results }) => {
-          const type = results.find(({ group_type_index: index }) => String(index) === (shown ?? query.value.get('type'))) ?? results[0]
-          if (type === undefined) return <><h1>Groups</h1><Empty>No event belongs to a group yet: SDKs call <code>group('company', 'acme')</code>.</Empty></>
-          return key === undefined
-            ? <GroupList types={results} type={type} />
-            : <GroupDetail type={type} id={decodeURIComponent(key)} />
-        }}
-      </Show>
-    </section>
+    <Show of={types} what='Groups'>
+      {({ results }) => {
+        const type = results.find(({ group_type_index: index }) => String(index) === (shown ?? query.value.get('type'))) ?? results[0]
+        if (type === undefined) return <><h1>Groups</h1><Empty>No event belongs to a group yet: SDKs call <code>group('company', 'acme')</code>.</Empty></>
+        return key === undefined
+          ? <GroupList types={results} type={type} />
+          : <GroupDetail type={type} id={decodeURIComponent(key)} />
+      }}
+    </Show>
   )
 }
 
 function GroupList ({ types, type }: { types: readonly GroupType[], type: GroupType }) {
-  const search = query.value.get('search') ?? ''
   const { group_type_index: index } = type
-  const groups = useList<Group>(base(), { group_type_index: index, search })
-  const empty = <Empty><p>{search === '' ? 'There are no groups of this type.' : `No key or name has all these words: ${showText(search)}`}</p></Empty>
   return (
-    <>
-      <h1>Groups</h1>
-      <p class='hint'>Groups described with <code>$groupidentify</code>, and groups known from events only. Search by words in the key or the property <code>name</code>.</p>
-      <div class='toolbar'>
+    <ListScreen
+      title='Groups' of={useList<Group>(base(), { group_type_index: index, search: searched() })} keyOf={({ group_key: key }) => key}
+      hint='Groups described with $groupidentify, and groups known from events only. Search by words in the key or the property name.'
+      none='There are no groups of this type.' unfound={`No key or name has all these words: ${showText(searched())}`}
+      tools={
         <Select
           label='Type' value={index} options={types.map((each) => [each.group_type_index, showText(each.group_type, 40)] as const)}
           onChange={(value) => setQuery({ type: value })}
         />
-        <Search label='Search groups' />
-      </div>
-      <Paged of={groups} what='Groups' empty={empty}>
-        {(results) => (
-          <Table label='Groups' head={['Key', 'Name', '#Properties', `Known since (${zoneLabel()})`]}>
-            {results.map(({ group_key: key, properties, created_at: at }) => (
-              <tr key={key}>
-                <td class='wide'><a {...linkTo(`/projects/${projectId.value}/groups/${index}/${encodeURIComponent(key)}`)}>{showText(key, 80)}</a></td>
-                <td class='wide'>{typeof properties.name === 'string' ? showText(properties.name, 80) : UNKNOWN}</td>
-                <td class='number'>{formatCount(Object.keys(properties).length)}</td>
-                <td class='numbers'><Time at={at} /></td>
-              </tr>
-            ))}
-          </Table>
-        )}
-      </Paged>
-    </>
+      }
+      columns={[
+        ['Key', ({ group_key: key }) => <a {...linkTo(`/projects/${projectId.value}/groups/${index}/${encodeURIComponent(key)}`)}>{showText(key, 80)}</a>, 'wide'],
+        ['Name', ({ properties: { name } }) => typeof name === 'string' ? showText(name, 80) : UNKNOWN, 'wide'],
+        ['#Properties', ({ properties }) => Object.keys(properties).length],
+        [`Known since (${zoneLabel()})`, ({ created_at: at }) => <Time at={at} />, 'numbers']
+      ]}
+    />
   )
 }
 
@@ -74,8 +62,8 @@ function GroupDetail ({ type, id }: { type: GroupType, id: string }) {
   const { group_type: name, group_type_index: index } = type
   const group = useAnswer<Page<Group>>(base(), { group_type_index: index, group_key: id })
   return (
-    <>
-      <p><a {...linkTo(`/projects/${projectId.value}/groups?type=${index}`)}>Groups</a></p>
+    <section>
+      <BackTo home={`groups?type=${index}`} title='Groups' />
       <Title name={id} max={120}> <span class='hint'>{showText(name, 40)}</span></Title>
       <Show of={group} what='The group'>
         {({ results: [found] }) => found === undefined || found.created_at === null
@@ -83,6 +71,6 @@ function GroupDetail ({ type, id }: { type: GroupType, id: string }) {
           : <Properties properties={found.properties} />}
       </Show>
       {may('event:read') && <><h2>Last events</h2><StoredEvents filter={{ group_type: name, group_key: id }} /></>}
-    </>
+    </section>
   )
 }

@@ -5,22 +5,22 @@ import { useCohortNames } from '../flags/cohorts.ts'
 import type { FlagExplanation } from '../../../engines/flags/explain-flag.ts'
 import { Explained } from '../flags/test-as.tsx'
 import { formatCount, showText } from '../format.ts'
+import { BackTo, Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { StoredEvents } from '../live/stored-events.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Select, Show, Table, Time } from '../states.tsx'
+import { Facts, Failed, Select, Show, Time } from '../states.tsx'
 import { DeletePerson } from './delete-person.tsx'
 import { describeId, type Person, type PersonHistory } from './person.ts'
 import { Properties } from './properties.tsx'
 import { Title } from '../title.tsx'
 
-/** One person: identity, properties, history, events and flags. */
 export function PersonDetail ({ id }: { id: string }) {
   const person = useAnswer<Person>(`/api/projects/${projectId.value}/persons/${encodeURIComponent(id)}/`)
   return (
     <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/persons`)}>Persons</a></p>
+      <BackTo home='persons' title='Persons' />
       {person.error?.status === 404
         ? <Gone id={id} />
         : <Show of={person} what='The person'>{(value) => <Detail person={value} asked={id} />}</Show>}
@@ -46,12 +46,14 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
     <>
       <Title name={name} max={120} />
       {asked.toLowerCase() !== uuid && <p class='hint'>Found by <code>{asked}</code>, an id from before a merge.</p>}
-      <dl class='facts'>
-        <div><dt>Person id</dt><dd><code>{uuid}</code></dd></div>
-        <div><dt>Identified</dt><dd>{isIdentified ? 'yes' : 'no: identify was never called for it'}</dd></div>
-        <div><dt>Known since</dt><dd class='numbers'><Time at={created} isZoned /></dd></div>
-        {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'><Time at={history.value.changed_at} isZoned /></dd></div>}
-      </dl>
+      <Facts
+        of={{
+          'Person id': <code>{uuid}</code>,
+          Identified: isIdentified ? 'yes' : 'no: identify was never called for it',
+          'Known since': <Time at={created} isZoned />,
+          'Last changed': history.value !== undefined && <Time at={history.value.changed_at} isZoned />
+        }}
+      />
       <Properties properties={person.properties} />
       <Ids person={person} history={history.value} />
       {may('event:read') && <><h2>Last events</h2><StoredEvents filter={{ person: uuid }} /></>}
@@ -68,14 +70,12 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
   return (
     <>
       <h2>Distinct ids <span class='hint'>{formatCount(count)}</span></h2>
-      <Table label='Distinct ids' head={['Distinct id', 'Assigned to this person']}>
-        {ids.map((id) => (
-          <tr key={id.distinct_id}>
-            <td class='wide'>{showText(id.distinct_id)}</td>
-            <td class='hint numbers'>{history === undefined ? '' : describeId(id, person.created_at)}</td>
-          </tr>
-        ))}
-      </Table>
+      <Rows
+        label='Distinct ids' of={ids} columns={[
+          ['Distinct id', ({ distinct_id: id }) => showText(id), 'wide'],
+          ['Assigned to this person', (id) => history !== undefined && describeId(id, person.created_at), 'hint numbers']
+        ]}
+      />
       {count > ids.length && <p class='hint'>The {formatCount(ids.length)} newest.</p>}
     </>
   )

@@ -1,14 +1,11 @@
-/** A person, and its history of merges. */
 import type { Answer, Schema } from '../../api-types.ts'
 import { formatZoned } from '../format.ts'
 
 /** A person as the management API shows it; at most 100 of its distinct ids. */
 export type Person = Schema<'Person'>
 
-/** How its distinct ids came to it. */
 export type PersonHistory = Schema<'PersonHistory'>
 
-/** A deletion, and how far it has come. */
 export type PersonDeletion = Answer<'/api/projects/{project_id}/persons/deletions'>['results'][number]
 
 /**

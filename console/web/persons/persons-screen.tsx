@@ -1,16 +1,16 @@
 import type { Answer } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { OlderNewer, PAGE, Paged, Search, TypedFilter, useCursorPages, useList } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Select, Show, Table, Time } from '../states.tsx'
+import { Empty, Select, Show, Time } from '../states.tsx'
 import { Deletions } from './delete-person.tsx'
 import { PersonDetail } from './person-detail.tsx'
 import type { Person } from './person.ts'
 
-/** The persons of a project, one of them (`/<id>`), and what became of a deletion (`/deletions/<id>`). */
 export function PersonsScreen () {
   const [, , , id, of] = path.value
   if (id === 'deletions') return <Deletions key={of} person={of ?? ''} />
@@ -67,17 +67,15 @@ function LastSeen () {
           {results.length === 0
             ? <Empty>{filter.property === '' ? 'No events are stored yet.' : 'No person with events has this property.'}</Empty>
             : (
-              <Table label='Persons' head={['Person', 'Distinct id of the last event', 'Identified', `Last seen (${zoneLabel()})`, 'Events']}>
-                {results.map(({ uuid, name, distinct_id: id, is_identified: isIdentified, is_known: isKnown, last_seen: at }) => (
-                  <tr key={uuid}>
-                    <td class='wide'><a {...linkTo(`/projects/${projectId.value}/${isKnown ? 'persons/' : 'stored?person='}${uuid}`)}>{showText(name, 80)}</a></td>
-                    <td class='wide'>{showText(id, 80)}</td>
-                    <td>{isIdentified ? 'yes' : 'no'}</td>
-                    <td class='numbers'><Time at={at} /></td>
-                    <td><a {...linkTo(`/projects/${projectId.value}/stored?person=${uuid}`)}>Show<span class='hidden'> the events of {showText(name, 60)}</span></a></td>
-                  </tr>
-                ))}
-              </Table>
+              <Rows
+                label='Persons' of={results} keyOf={({ uuid }) => uuid} columns={[
+                  ['Person', ({ uuid, name, is_known: isKnown }) => <a {...linkTo(`/projects/${projectId.value}/${isKnown ? 'persons/' : 'stored?person='}${uuid}`)}>{showText(name, 80)}</a>, 'wide'],
+                  ['Distinct id of the last event', ({ distinct_id: id }) => showText(id, 80), 'wide'],
+                  ['Identified', ({ is_identified: isIdentified }) => isIdentified ? 'yes' : 'no'],
+                  [`Last seen (${zoneLabel()})`, ({ last_seen: at }) => <Time at={at} />, 'numbers'],
+                  ['Events', ({ uuid, name }) => <a {...linkTo(`/projects/${projectId.value}/stored?person=${uuid}`)}>Show<span class='hidden'> the events of {showText(name, 60)}</span></a>]
+                ]}
+              />
               )}
         </>
       )}
@@ -108,19 +106,16 @@ function Matches ({ search }: { search: string }) {
   )
 }
 
-/** @param props.by  Why each was found. */
 function PersonTable ({ persons, by }: { persons: readonly Omit<Person, 'id' | 'properties'>[], by?: ReadonlyMap<string, string> }) {
   return (
-    <Table label='Persons' head={[by !== undefined && 'Found by', 'Person', 'Distinct ids', 'Identified', `Known since (${zoneLabel()})`]}>
-      {persons.map(({ uuid, name, distinct_ids: ids, is_identified: isIdentified, created_at: at }) => (
-        <tr key={uuid}>
-          {by !== undefined && <td class='hint'>{by.get(uuid)}</td>}
-          <td class='wide'><a {...linkTo(`/projects/${projectId.value}/persons/${uuid}`)}>{showText(name === '' ? ids[0] ?? uuid : name, 80)}</a></td>
-          <td class='wide'>{ids.slice(0, 3).map((id) => showText(id, 60)).join(', ')}{ids.length > 3 && ' …'}</td>
-          <td>{isIdentified ? 'yes' : 'no'}</td>
-          <td class='numbers'><Time at={at} /></td>
-        </tr>
-      ))}
-    </Table>
+    <Rows
+      label='Persons' of={persons} keyOf={({ uuid }) => uuid} columns={[
+        by !== undefined && ['Found by', ({ uuid }) => by.get(uuid), 'hint'],
+        ['Person', ({ uuid, name, distinct_ids: ids }) => <a {...linkTo(`/projects/${projectId.value}/persons/${uuid}`)}>{showText(name === '' ? ids[0] ?? uuid : name, 80)}</a>, 'wide'],
+        ['Distinct ids', ({ distinct_ids: ids }) => `${ids.slice(0, 3).map((id) => showText(id, 60)).join(', ')}${ids.length > 3 ? ' …' : ''}`, 'wide'],
+        ['Identified', ({ is_identified: isIdentified }) => isIdentified ? 'yes' : 'no'],
+        [`Known since (${zoneLabel()})`, ({ created_at: at }) => <Time at={at} />, 'numbers']
+      ]}
+    />
   )
 }

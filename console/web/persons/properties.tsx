@@ -1,7 +1,6 @@
 import { formatCount, showText } from '../format.ts'
-import { Table } from '../states.tsx'
+import { Rows } from '../frame/lists.tsx'
 
-/** Properties of a person or group, by name. */
 export function Properties ({ properties }: { properties: Readonly<Record<string, unknown>> }) {
   const names = Object.keys(properties).sort()
   return (
@@ -10,12 +9,12 @@ export function Properties ({ properties }: { properties: Readonly<Record<string
       {names.length === 0
         ? <p class='hint'>No properties.</p>
         : (
-          <Table label='Properties' head={['Name', 'Value']}>
-            {names.map((name) => {
-              const value = properties[name]
-              return <tr key={name}><td>{showText(name, 80)}</td><td class='wide'>{showText(typeof value === 'string' ? value : JSON.stringify(value))}</td></tr>
-            })}
-          </Table>
+          <Rows
+            label='Properties' of={names} columns={[
+              ['Name', (name) => showText(name, 80)],
+              ['Value', (name) => showText(typeof properties[name] === 'string' ? properties[name] : JSON.stringify(properties[name])), 'wide']
+            ]}
+          />
           )}
     </>
   )

@@ -15,7 +15,6 @@ const LONGER = [['day', 'day'], ['week', 'week'], ['month', 'month']] as const
 
 interface EditorProps<D> { definition: D, names: Names, onChange: (definition: D) => void }
 
-/** Fields for a definition of any kind. */
 export function DefinitionEditor ({ definition, names, onChange }: EditorProps<Definition>) {
   const edit = (changes: object): void => onChange({ ...definition, ...changes } as Definition)
   return (

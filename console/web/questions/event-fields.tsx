@@ -93,14 +93,11 @@ interface EventFieldProps {
   label: string
   value: EventChoice
   names: Names
-  /** Whether any event may be meant. */
   mayBeAny?: boolean
-  /** Whether conditions may be about persons, too. */
   withPersons?: boolean
   onChange: (value: EventChoice) => void
 }
 
-/** An event and its conditions. */
 export function EventField ({ label, value, names, mayBeAny = true, withPersons = false, onChange }: EventFieldProps) {
   const { event, where } = value
   const list = useFocusOnParts<HTMLDivElement>(where.length)

@@ -39,7 +39,6 @@ export const MEASURES = { events: 'events', people: 'people', sum: 'sum of', ave
 const ANY: EventChoice = { event: null, where: [] }
 export const EMPTY_EVENT: EventChoice = { event: '', where: [] }
 
-/** A question to begin with. */
 export function newDefinition (kind: Kind): Definition {
   const shared = { version: 1, include_bots: false, week_starts: null } as const
   const month = { last: 30, unit: 'day' }

@@ -15,12 +15,10 @@ import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
 import { type Answered, type Definition, describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question-definition.ts'
 
-/** Where the questions of the project are. */
 export function questionsPath (id?: number | string): string {
   return `/api/projects/${projectId.value}/questions/${id === undefined ? '' : `${id}`}`
 }
 
-/** A question that is stored. */
 export function QuestionDetail ({ id }: { id: string }) {
   const question = useAnswer<Question>(questionsPath(id))
   return (

@@ -1,11 +1,10 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Ask, useAttempt } from '../confirm.tsx'
-import { formatAgo, formatUtc } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Dialog, Failed, Form, Show } from '../states.tsx'
+import { Ago, Choices, Dialog, Facts, Failed, Form, Show } from '../states.tsx'
 import {
   changesOf, describeBeyond, describeLimits, describeMonth, FIELD_NAMES, fieldsOf, type Quota, type QuotaFields
 } from './quota.ts'
@@ -14,7 +13,6 @@ import { UsageView } from './usage-view.tsx'
 /** The month goes on: it is asked for again so often, in milliseconds. */
 const EVERY_MS = 15_000
 
-/** How much a project may send and what happens beyond it, and what it sent. */
 export function QuotasScreen () {
   const path = `/api/projects/${projectId.value}/quota/`
   const quota = useAnswer<Quota>(path, {}, { everyMs: EVERY_MS })
@@ -50,26 +48,21 @@ export function QuotasScreen () {
 function QuotaFacts ({ quota }: { quota: Quota }) {
   const month = describeMonth(quota)
   const { events_per_month: limit, month: measured, updated_at: changedAt } = quota
+  const meter = measured !== null && limit !== null && <meter aria-label='Share of the month' max={limit} high={limit * 0.9} value={Math.min(limit, measured.events)} />
   return (
-    <dl class='facts'>
-      <div><dt>Quota</dt><dd>{describeLimits(quota)}</dd></div>
-      {changedAt !== null && <div><dt>Beyond it</dt><dd>{describeBeyond(quota)}</dd></div>}
-      {month !== null && (
-        <div>
-          <dt>This month</dt>
-          <dd class={measured?.exceeded === true ? 'error' : ''}>
-            {measured !== null && limit !== null && <><meter aria-label='Share of the month' max={limit} high={limit * 0.9} value={Math.min(limit, measured.events)} />{' '}</>}{month}
-          </dd>
-        </div>
-      )}
-      {changedAt !== null && <div><dt>Changed</dt><dd title={formatUtc(changedAt)}>{formatAgo(changedAt, Date.now())}</dd></div>}
-    </dl>
+    <Facts
+      of={{
+        Quota: describeLimits(quota),
+        'Beyond it': changedAt !== null && describeBeyond(quota),
+        'This month': month !== null && <span class={measured?.exceeded === true ? 'error' : ''}>{meter} {month}</span>,
+        Changed: changedAt !== null && <Ago at={changedAt} />
+      }}
+    />
   )
 }
 
 interface QuotaFormProps {
   quota: Quota
-  /** Of the quota in the API. */
   path: string
   onClose: () => void
   onDone: () => void
@@ -100,6 +93,7 @@ function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
       {error?.attr === FIELD_NAMES[name] && <p role='alert' class='error'>{error.message}</p>}
     </div>
   )
+  const beyond = (each: Quota['beyond']): string => describeBeyond({ beyond: each, sample_rate: Number(fields.samplePercent) / 100 || quota.sample_rate })
   const isNamed = error !== undefined && (Object.values(FIELD_NAMES) as (string | null)[]).includes(error.attr)
   return (
     <Dialog title={quota.updated_at === null ? 'Set a quota' : 'Change the quota'} onClose={onClose}>
@@ -107,15 +101,10 @@ function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
         {field('perSecond', 'Events a second', 'Of each ingest process. Empty: no limit.')}
         {field('burst', 'Events at once, after a silence', "Empty: ten seconds' worth.")}
         {field('perMonth', 'Events a calendar month (UTC)', 'Of all processes. Empty: no limit.')}
-        <fieldset>
-          <legend>Beyond it</legend>
-          {(['reject', 'sample'] as const).map((each) => (
-            <label key={each} class='choice'>
-              <input type='radio' name='beyond' value={each} checked={fields.beyond === each} onChange={() => setFields({ ...fields, beyond: each })} />
-              <span><strong>{each}</strong>: {describeBeyond({ beyond: each, sample_rate: Number(fields.samplePercent) / 100 || quota.sample_rate })}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Choices
+          legend='Beyond it' chosen={fields.beyond} onChange={(chosen) => setFields({ ...fields, beyond: chosen === 'sample' ? chosen : 'reject' })}
+          of={{ reject: beyond('reject'), sample: beyond('sample') }}
+        />
         {fields.beyond === 'sample' && field('samplePercent', 'Share of all distinct ids, in percent', 'Smaller shares lie within larger ones.', 99.99)}
         {error !== undefined && !isNamed && <Failed error={error} onRetry={() => { void save() }} />}
         <p class='actions'>

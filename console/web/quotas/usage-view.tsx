@@ -1,8 +1,9 @@
 import { request } from '../api-client.ts'
 import { formatCount } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
-import { SelectDays, Show, Table } from '../states.tsx'
+import { SelectDays, Show } from '../states.tsx'
 import { Chart } from '../sql/result-chart.tsx'
 import type { Usage, UsageDay } from './quota.ts'
 
@@ -11,7 +12,6 @@ const DAY_MS = 86_400_000
 /** Counted again so often, in milliseconds. */
 const EVERY_MS = 30_000
 
-/** What the project sent, by day of receipt: a picture, and every number. */
 export function UsageView () {
   const days = Number(query.value.get('days') ?? 30)
   const usage = useLoaded(`usage ${projectId.value} ${days}`, async (signal) => await request<Usage>(`/api/projects/${projectId.value}/usage/`, {
@@ -49,17 +49,12 @@ function Course ({ days }: { days: readonly UsageDay[] }) {
 
 function Days ({ usage: { results } }: { usage: Usage }) {
   return (
-    <Table
-      label='Usage by day' class='days'
-      head={['Day', '#Stored', '#Duplicates', '#Dead letters', '#Dropped', '#Of them beyond the quota', '#Requests refused']}
-    >
-      {results.map((day) => (
-        <tr key={day.day}>
-          <td><time dateTime={day.day}>{day.day}</time></td><td class='number'>{formatCount(day.events)}</td><td class='number'>{formatCount(day.duplicates)}</td>
-          <td class='number'>{formatCount(day.dead_lettered)}</td><td class='number'>{formatCount(day.dropped)}</td>
-          <td class='number'>{formatCount(day.quota_sampled)}</td><td class='number'>{formatCount(day.refused_requests)}</td>
-        </tr>
-      ))}
-    </Table>
+    <Rows
+      label='Usage by day' class='days' of={results} columns={[
+        ['Day', ({ day }) => <time dateTime={day}>{day}</time>], ['#Stored', ({ events }) => events], ['#Duplicates', ({ duplicates }) => duplicates],
+        ['#Dead letters', ({ dead_lettered: dead }) => dead], ['#Dropped', ({ dropped }) => dropped],
+        ['#Of them beyond the quota', ({ quota_sampled: beyond }) => beyond], ['#Requests refused', ({ refused_requests: refused }) => refused]
+      ]}
+    />
   )
 }

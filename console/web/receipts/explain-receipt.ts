@@ -57,7 +57,6 @@ function describeDropped (reason: string): string {
   return `It was answered with 200, and cannot be replayed. ${explainDrop(name)}${named}`
 }
 
-/** Name of the event, as far as its receipt knows it. */
 export function nameOf ({ stored, waiting, dead_letter: letter }: Receipt): string {
   return stored?.event ?? waiting?.event ?? letter?.event ?? ''
 }

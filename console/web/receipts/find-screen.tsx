@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { showText } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
-import { Again, Empty, Show, Table } from '../states.tsx'
+import { Again, Empty, Show } from '../states.tsx'
 import { Refused } from './refused-requests.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
 import { explainReceipt, nameOf, type Receipt, UUID } from './explain-receipt.ts'
 
-/** Finds an event by uuid or distinct id. */
 export function FindScreen () {
   // Links from other screens specify the kind of text; typed text may be either.
   const asked = query.value.get('uuid') ?? query.value.get('distinct_id') ?? ''
@@ -103,16 +103,13 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
         : (
           <>
             <h2>Newest events of the distinct id <code>{showText(distinctId)}</code></h2>
-            <Table label='Events' head={['Event', 'Fate', 'What it means', 'Uuid']}>
-              {found.map((receipt) => (
-                <tr key={receipt.uuid}>
-                  <td class='value'>{showText(nameOf(receipt))}</td>
-                  <td>{receipt.fate.replaceAll('_', ' ')}</td>
-                  <td class='wide'>{explainReceipt(receipt, Date.now())}</td>
-                  <td><a {...linkTo(`${home}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
-                </tr>
-              ))}
-            </Table>
+            <Rows
+              label='Events' of={found} columns={[
+                ['Event', (receipt) => showText(nameOf(receipt)), 'value'], ['Fate', ({ fate }) => fate.replaceAll('_', ' ')],
+                ['What it means', (receipt) => explainReceipt(receipt, Date.now()), 'wide'],
+                ['Uuid', ({ uuid }) => <a {...linkTo(`${home}/find?uuid=${uuid}`)}><code>{uuid}</code></a>]
+              ]}
+            />
             <p><Again of={receipts} /></p>
           </>
           )}

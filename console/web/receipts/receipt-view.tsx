@@ -4,7 +4,7 @@ import { showText } from '../format.ts'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Again, Show } from '../states.tsx'
+import { Again, Facts, Show } from '../states.tsx'
 import { explainReceipt, leadsOf, listFacts, type Receipt } from './explain-receipt.ts'
 
 /** Fate of an event, read from the stores now. @param onFate  Called each time the fate is known. */
@@ -28,9 +28,7 @@ export function ReceiptView ({ receipt }: { receipt: Receipt }) {
     <>
       <p role='status'><strong>{receipt.fate.replaceAll('_', ' ')}</strong>. {explainReceipt(receipt, Date.now())}</p>
       {leads.length > 0 && <p class='leads'>{leads.map(({ to, title }) => <a key={to} {...linkTo(to)}>{title}</a>)}</p>}
-      <dl class='facts'>
-        {listFacts(receipt).map(({ name, value }) => <div key={name}><dt>{name}</dt><dd>{showText(value, 400)}</dd></div>)}
-      </dl>
+      <Facts of={Object.fromEntries(listFacts(receipt).map(({ name, value }) => [name, showText(value, 400)]))} />
     </>
   )
 }

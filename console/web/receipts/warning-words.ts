@@ -27,7 +27,6 @@ export function isOfRequests (reason: string): reason is RefusedReason {
   return reason in REFUSED
 }
 
-/** Samples that a sentence names. */
 const SHOWN_VALUES = 3
 
 /** `3 requests were refused with a key that nobody has (phc_abcd…), the last 2 min ago: …` */

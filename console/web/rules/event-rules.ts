@@ -14,7 +14,6 @@ export interface RuleContent {
 export type EventRule = Schema<'EventRule'>
 export type RuleVersion = Answer<'/api/projects/{project_id}/rules/{id}/versions'>['results'][number]
 
-/** What a rule did with the events of some days. */
 export type RuleCounts = Answer<'/api/projects/{project_id}/rules/counts'>['results'][number]
 export type RulePrediction = Answer<'/api/projects/{project_id}/rules/{id}/check', 'post'>
 
@@ -101,7 +100,6 @@ function describeAction (action: unknown): string {
   }
 }
 
-/** What a rule would have done, in a sentence. */
 export function describePrediction ({ events, matched, dropped, sampled, changed, complete }: RulePrediction): string {
   if (matched === 0) return `It would not have affected any of the ${formatCount(events)} ${complete ? '' : 'newest '}candidate events.`
   const fates = [[dropped, 'dropped'], [sampled, 'left out of the sample'], [changed, 'changed']] as const
@@ -113,7 +111,6 @@ export function describePrediction ({ events, matched, dropped, sampled, changed
 const STEP = 10
 const LAST_POSITION = 1_000_000
 
-/** A rule and where it runs. */
 type Placed = Pick<EventRule, 'id' | 'position'>
 
 /**

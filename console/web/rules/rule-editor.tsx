@@ -111,7 +111,6 @@ function ActionFields ({ of, names, onChange }: PartProps) {
 
 interface Group { type: 'AND' | 'OR', negation?: boolean, values: readonly unknown[] }
 
-/** A condition as a list of several. */
 function toGroup (condition: unknown): Group {
   if (condition == null) return { type: 'AND', values: [] }
   const { type, values, negation } = fieldsOf(condition)

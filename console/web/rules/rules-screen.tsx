@@ -1,23 +1,22 @@
 import { useState } from 'preact/hooks'
+import type { Page } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
-import { formatCount, showText } from '../format.ts'
-import { type Loaded, useLoaded } from '../load.ts'
+import { showText, UNKNOWN } from '../format.ts'
+import { type Column, Rows } from '../frame/lists.tsx'
+import { type Loaded, useAnswer, useLoaded } from '../load.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, OnOff, SelectDays, Show, Table } from '../states.tsx'
+import { Empty, Failed, OnOff, SelectDays, Show } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
 import { REQUESTS, RULE_SCREEN } from './rule-detail.tsx'
 import { DefinitionDetail, NewDefinition } from '../frame/definition-screen.tsx'
 
 const DAYS = [1, 7, 30, 90]
 
-/** Maximum number of rules in a project. */
 const MAX_RULES = 200
 
 /** All rules of the project, in the order in which they run. */
-async function listRules (signal: AbortSignal): Promise<EventRule[]> {
-  return (await REQUESTS.list({ limit: MAX_RULES }, signal)).results
-}
+const useRules = () => useAnswer<Page<EventRule>>(REQUESTS.path(), { limit: MAX_RULES })
 
 /**
  * Rules that drop or change events before they are stored: all of them in order, one (`/<id>`, or `?name=`, as
@@ -33,11 +32,10 @@ export function RulesScreen () {
 
 /** A rule that was deleted meanwhile has no page: the others are shown, which may have taken its place. */
 function RuleOfName ({ name }: { name: string }) {
-  const rules = useLoaded(`rules ${projectId.value}`, listRules)
   return (
-    <Show of={rules} what='The rule'>
-      {(value) => {
-        const rule = value.find((each) => each.name === name)
+    <Show of={useRules()} what='The rule'>
+      {({ results }) => {
+        const rule = results.find((each) => each.name === name)
         return rule === undefined
           ? <><p role='status'>The rule <strong>{showText(name, 100)}</strong> no longer exists.</p><RuleList /></>
           : <DefinitionDetail screen={RULE_SCREEN} id={String(rule.id)} />
@@ -48,7 +46,7 @@ function RuleOfName ({ name }: { name: string }) {
 
 function RuleList () {
   const days = Number(query.value.get('days') ?? 7)
-  const rules = useLoaded(`rules ${projectId.value}`, listRules)
+  const rules = useRules()
   const counts = useLoaded(`rule counts ${projectId.value} ${days}`, async (signal) => await REQUESTS.counts(days, signal))
   return (
     <section>
@@ -60,9 +58,9 @@ function RuleList () {
       </div>
       {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
       <Show of={rules} what='Rules'>
-        {(value) => value.length === 0
+        {({ results }) => results.length === 0
           ? <Empty><p>There are no rules yet: events are stored as sent.</p></Empty>
-          : <RuleTable rules={value} counts={counts} onMoved={rules.reload} />}
+          : <RuleTable rules={results} counts={counts} onMoved={rules.reload} />}
       </Show>
     </section>
   )
@@ -80,33 +78,32 @@ function RuleTable ({ rules, counts, onMoved }: { rules: readonly EventRule[], c
     // Also after a failure: some may have moved.
     onMoved()
   }
-  const countOf = (id: number, what: 'dropped' | 'sampled' | 'changed'): string =>
-    formatCount(counts.value === undefined ? undefined : counts.value.get(id)?.[what] ?? 0)
+  const count = (title: string, what: 'dropped' | 'sampled' | 'changed'): Column<EventRule> =>
+    [title, ({ id }) => counts.value === undefined ? UNKNOWN : counts.value.get(id)?.[what] ?? 0]
   return (
     <>
       {error !== undefined && <Failed error={error} onRetry={onMoved} />}
       <p class='hidden' role='status'>{moved}</p>
-      <Table label='Rules' head={['#Place', 'Rule', 'On', '#Dropped', '#Sampled out', '#Changed', mayWrite && '-Order']}>
-        {rules.map((rule, index) => (
-          <tr key={rule.id} class={rule.active_version === null ? 'gone' : ''}>
-            <td class='number'>{index + 1}</td>
-            <td class='wide'>
+      <Rows
+        label='Rules' of={rules} keyOf={({ id }) => id} styleOf={({ active_version: active }) => active === null ? 'gone' : ''}
+        columns={[
+          ['#Place', (_, index) => index + 1],
+          ['Rule', (rule) => (
+            <>
               <a {...linkTo(`/projects/${projectId.value}/rules/${rule.id}`)}>{showText(rule.name, 100)}</a>
               <div class='hint'>{showText(describeRule(rule), 300)}</div>
-            </td>
-            <td><OnOff isOn={rule.active_version !== null}>{describeState(rule)}</OnOff></td>
-            <td class='number'>{countOf(rule.id, 'dropped')}</td>
-            <td class='number'>{countOf(rule.id, 'sampled')}</td>
-            <td class='number'>{countOf(rule.id, 'changed')}</td>
-            {mayWrite && (
-              <td>
-                <Move label={`Run ${showText(rule.name, 60)} earlier`} sign='↑' isOff={isBusy || index === 0} onMove={() => { void move(index, -1) }} />{' '}
-                <Move label={`Run ${showText(rule.name, 60)} later`} sign='↓' isOff={isBusy || index === rules.length - 1} onMove={() => { void move(index, 1) }} />
-              </td>
-            )}
-          </tr>
-        ))}
-      </Table>
+            </>
+          ), 'wide'],
+          ['On', (rule) => <OnOff isOn={rule.active_version !== null}>{describeState(rule)}</OnOff>],
+          count('#Dropped', 'dropped'), count('#Sampled out', 'sampled'), count('#Changed', 'changed'),
+          mayWrite && ['-Order', ({ name }, index) => (
+            <>
+              <Move label={`Run ${showText(name, 60)} earlier`} sign='↑' isOff={isBusy || index === 0} onMove={() => { void move(index, -1) }} />{' '}
+              <Move label={`Run ${showText(name, 60)} later`} sign='↓' isOff={isBusy || index === rules.length - 1} onMove={() => { void move(index, 1) }} />
+            </>
+          )]
+        ]}
+      />
     </>
   )
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare } from './event-schemas.ts'
+import { describeEnforced, describeFailed, describeFailing, describePath, describePrediction, describeShare } from './event-schemas.ts'
 
 t.test('what a check found reads as a sentence, for each mode', async (t) => {
   const prediction = { events: 12_000, met: 11_990, failed: 10, complete: true, failures: [], libs: [] }
@@ -21,8 +21,8 @@ t.test('violations of a schema are shown as a share, with their fates', async (t
   const counts = { schema: 1, checked: 1200, kept: 0, quarantined: 2, rejected: 1 }
 
   t.equal(describeFailed(counts), '3 of 1,200 (0.3 %)')
-  t.equal(describeFates(counts), '2 quarantined, 1 dropped')
-  t.equal(describeFates({ ...counts, quarantined: 0, rejected: 0 }), '')
+  t.equal(describeFailing(counts), '3 of 1,200 (0.3 %) events: 2 quarantined, 1 dropped')
+  t.equal(describeFailing({ ...counts, quarantined: 0, rejected: 0 }), '0 of 1,200 (0 %) events')
   t.equal(describeFailed({ ...counts, quarantined: 0, rejected: 0 }), '0 of 1,200 (0 %)')
 })
 

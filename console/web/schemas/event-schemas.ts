@@ -20,13 +20,9 @@ export const SCHEMA_LANGUAGE: DraftLanguage = {
   root: 'schema__'
 }
 
-/** The properties that an event must have. */
 export function requiredOf ({ required }: Readonly<Record<string, unknown>>): readonly unknown[] {
   return Array.isArray(required) ? required : []
 }
-
-/** Days of which the console shows how many events did not meet a schema. */
-export const COUNTED_DAYS = 7
 
 /** What becomes of an event that does not meet the active version. */
 export const MODES: Record<SchemaMode, string> = {
@@ -77,17 +73,18 @@ export function describeFailed ({ checked, kept, quarantined, rejected }: Schema
   return `${formatCount(failed)} of ${formatCount(checked)} (${describeShare(failed, checked)})`
 }
 
-/** Fates of events that violated a schema: `2 stored, 1 quarantined`; empty without violations. */
-export function describeFates ({ kept, quarantined, rejected }: SchemaCounts): string {
-  return [[kept, 'stored'], [quarantined, 'quarantined'], [rejected, 'dropped']].filter(([count]) => count !== 0)
-    .map(([count, fate]) => `${formatCount(count as number)} ${fate}`).join(', ')
+/** The same with what became of them: `3 of 120 (2.5 %) events: 2 stored`. @param of  Undefined: none was checked. */
+export function describeFailing (of: SchemaCounts | undefined): string {
+  if (of === undefined) return 'no event was checked'
+  const fates = [[of.kept, 'stored'], [of.quarantined, 'quarantined'], [of.rejected, 'dropped']] as const
+  const known = fates.filter(([count]) => count !== 0).map(([count, fate]) => `${formatCount(count)} ${fate}`)
+  return `${describeFailed(of)} events${known.length === 0 ? '' : `: ${known.join(', ')}`}`
 }
 
-/** What a version would have done, in a sentence. */
-export function describePrediction ({ events, failed, complete }: Prediction, mode: SchemaMode): string {
+export function describePrediction ({ events, failed, complete }: Prediction, mode: string): string {
   if (events === 0) return 'There are no stored events of these days.'
   const of = `${formatCount(events)} ${complete ? 'events' : 'newest events'}`
   if (failed === 0) return `All ${of} meet it.`
-  const fate = { observe: 'stored and counted', quarantine: 'quarantined', reject: 'dropped' }[mode]
+  const fate = new Map([['observe', 'stored and counted'], ['quarantine', 'quarantined'], ['reject', 'dropped']]).get(mode)
   return `${formatCount(failed)} of ${of} (${describeShare(failed, events)}) do not meet it, and would have been ${fate}.`
 }

@@ -1,24 +1,25 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import type { DefinitionScreen } from '../frame/definition-screen.tsx'
+import { createDefinitionRequests } from '../frame/definition-requests.ts'
+import { COUNTED_DAYS, type DefinitionScreen } from '../frame/definition-screen.tsx'
+import { Rows, SDK_COLUMNS } from '../frame/lists.tsx'
 import { JsonEditor } from '../frame/json-editor.tsx'
 import { writeJson } from '../frame/json-text.ts'
-import { formatAgo, formatCount, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { formatCount, showText } from '../format.ts'
 import { EventNames } from '../paging.tsx'
 import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Checkbox, Failed, SelectDays, Table } from '../states.tsx'
-import { ActivateDialog, REQUESTS } from './activation.tsx'
+import { Checkbox, Failed, SelectDays } from '../states.tsx'
 import {
-  COUNTED_DAYS, describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare,
-  type EventSchema, type InferredSchema, KEYWORDS, linkToQuarantined, MODES, type Prediction, SCHEMA_LANGUAGE,
-  type SchemaCounts, type SchemaVersion
+  describeEnforced, describeFailing, describePath, describePrediction, describeShare, type EventSchema, type InferredSchema,
+  KEYWORDS, linkToQuarantined, MODES, type Prediction, SCHEMA_LANGUAGE, type SchemaCounts, type SchemaVersion
 } from './event-schemas.ts'
 import { SchemaFields } from './schema-fields.tsx'
 import { useAttempt } from '../confirm.tsx'
 
-export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Prediction> = {
+export const REQUESTS = createDefinitionRequests<EventSchema, SchemaVersion, SchemaCounts, Prediction>('event_schemas', ({ schema }) => schema)
+
+export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, SchemaCounts, Prediction> = {
   noun: 'schema',
   home: 'schemas',
   title: 'Schemas',
@@ -29,7 +30,13 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   example: { type: 'object', required: [], properties: {} },
   whenNone: 'No version is active: every event of this name is stored as sent.',
   whenDisabled: 'Every event of this name is stored as sent. Versions are kept, and quarantined events stay in quarantine.',
-  Facts,
+  describe: (schema) => `${describeEnforced(schema)}${schema.active_version === null ? '' : `: violating events are ${MODES[schema.mode]}`}`,
+  countsTitle: `Violations in ${COUNTED_DAYS} days`,
+  describeCounts: describeFailing,
+  factsOf: ({ event, owner }) => ({
+    Owner: owner === '' ? 'nobody' : showText(owner),
+    Quarantined: may('dead_letter:read') && <a {...linkTo(linkToQuarantined(shownProjectId(), event))}>Dead letters of {showText(event, 60)}</a>
+  }),
   Editor: ({ name, draft, isReadOnly, version }) => (
     <>
       {version === 0 && <EventNames search={name} />}
@@ -44,43 +51,12 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
     hint: 'Effect the draft would have had on stored events, the same as at ingest. Nothing is changed.', limit: 1_000_000
   },
   Found,
-  Activate: ActivateDialog,
+  modes: MODES,
+  describePrediction,
+  isHarm: ({ failed }, mode) => failed > 0 && mode !== 'observe',
   notesOf: ({ owner }) => ({ owner })
 }
 
-/** The enforced version, and the fates of violating events. */
-function Facts ({ definition: schema }: { definition: EventSchema }) {
-  const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await REQUESTS.counts(COUNTED_DAYS, signal))
-  return (
-    <dl class='facts'>
-      <div>
-        <dt>Enforced</dt>
-        <dd>{describeEnforced(schema)}{schema.active_version !== null && <>: violating events are {MODES[schema.mode]}</>}</dd>
-      </div>
-      <div><dt>Newest</dt><dd>version {schema.version}, changed {formatAgo(schema.updated_at, Date.now())}</dd></div>
-      <div><dt>Owner</dt><dd>{schema.owner === '' ? 'nobody' : showText(schema.owner)}</dd></div>
-      <div>
-        <dt>Violations in {COUNTED_DAYS} days</dt>
-        <dd>{counts.error !== undefined ? `unknown: ${counts.error.message}` : counts.value !== undefined && <Failing counts={counts.value.get(schema.id)} />}</dd>
-      </div>
-      {may('dead_letter:read') && (
-        <div>
-          <dt>Quarantined</dt>
-          <dd><a {...linkTo(linkToQuarantined(shownProjectId(), schema.event))}>Dead letters of {showText(schema.event, 60)}</a></dd>
-        </div>
-      )}
-    </dl>
-  )
-}
-
-/** @param props.counts  Undefined: no event was checked by the schema. */
-function Failing ({ counts }: { counts: SchemaCounts | undefined }) {
-  if (counts === undefined) return <>no event was checked</>
-  const fates = describeFates(counts)
-  return <>{describeFailed(counts)} events{fates !== '' && `: ${fates}`}</>
-}
-
-/** What the draft would have done with stored events. */
 function Found ({ prediction, definition: { mode } }: { prediction: Prediction, definition: EventSchema }) {
   const { events, failed, failures, libs } = prediction
   return (
@@ -88,41 +64,32 @@ function Found ({ prediction, definition: { mode } }: { prediction: Prediction, 
       <p class={`verdict ${failed === 0 ? '' : 'waiting'}`}><strong>{describePrediction(prediction, mode)}</strong></p>
       {failures.length > 0 && <Failures prediction={prediction} />}
       {failed > 0 && (
-        <Table label='By SDK' head={['SDK', 'Version', '#Events', '#Do not meet it']}>
-          {libs.map(({ lib, lib_version: version, events: sent, failed: wrong }) => (
-            <tr key={`${lib} ${version}`}>
-              <td class='value'>{lib === '' ? 'not said' : showText(lib, 60)}</td><td>{showText(version, 40)}</td><td class='number'>{formatCount(sent)}</td>
-              <td class='number'>{formatCount(wrong)} ({describeShare(wrong, sent)})</td>
-            </tr>
-          ))}
-        </Table>
+        <Rows
+          label='By SDK' of={libs} columns={[...SDK_COLUMNS, ['#Events', ({ events: sent }) => sent],
+            ['#Do not meet it', ({ events: sent, failed: wrong }) => `${formatCount(wrong)} (${describeShare(wrong, sent)})`]]}
+        />
       )}
       {failed === 0 && events > 0 && <p class='hint'>Activating it now would not affect events like these.</p>}
     </>
   )
 }
 
-/** Violations by property, with samples linked to their receipts. */
 function Failures ({ prediction: { events, failures } }: { prediction: Prediction }) {
   return (
-    <Table label='By property' head={['Property', '#Events', 'Cases, with their receipts']}>
-      {failures.map(({ path, keyword, events: wrong, samples }) => (
-        <tr key={`${path} ${keyword}`}>
-          <td class='value'><code>{showText(describePath(path), 120)}</code><div class='hint' title={keyword}>{KEYWORDS[keyword] ?? keyword}</div></td>
-          <td class='number'>{formatCount(wrong)} ({describeShare(wrong, events)})</td>
-          <td class='wide'>
-            {samples.map(({ uuid, value }) => (
-              <div key={uuid}>
-                <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)} title={uuid}>
-                  …{uuid.slice(-8)}<span class='hidden'> receipt of {uuid}</span>
-                </a>{' '}
-                {value === '' ? <span class='hint'>no value</span> : <code>{showText(value, 100)}</code>}
-              </div>
-            ))}
-          </td>
-        </tr>
-      ))}
-    </Table>
+    <Rows
+      label='By property' of={failures} columns={[
+        ['Property', ({ path, keyword }) => (
+          <><code>{showText(describePath(path), 120)}</code><div class='hint' title={keyword}>{KEYWORDS[keyword] ?? keyword}</div></>
+        ), 'value'],
+        ['#Events', ({ events: wrong }) => `${formatCount(wrong)} (${describeShare(wrong, events)})`],
+        ['Cases, with their receipts', ({ samples }) => samples.map(({ uuid, value }) => (
+          <div key={uuid}>
+            <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)} title={uuid}>…{uuid.slice(-8)}<span class='hidden'> receipt of {uuid}</span></a>{' '}
+            {value === '' ? <span class='hint'>no value</span> : <code>{showText(value, 100)}</code>}
+          </div>
+        )), 'wide']
+      ]}
+    />
   )
 }
 

@@ -82,7 +82,6 @@ export function SchemaFields ({ schema, onChange }: { schema: Fields, onChange: 
   )
 }
 
-/** What a property says beyond its type. */
 function More ({ property }: { property: unknown }) {
   const keywords = Object.keys(fieldsOf(property)).filter((keyword) => keyword !== 'type')
   return keywords.length === 0 ? null : <span class='hint'>with {showText(keywords.join(', '), 100)}</span>

@@ -29,7 +29,6 @@ export interface ChartModel {
 /** Points of a line, bars of a bar chart. */
 const MAX_POINTS = 2000
 const MAX_BARS = 60
-/** Distinguishable colors. */
 export const MAX_SERIES = 5
 
 /** @returns null when the result has no column of numbers. */

@@ -14,7 +14,6 @@ const BROKEN_OFF: QueryFailure = {
 
 export type Value = string | number | boolean | null | Value[] | { [name: string]: Value }
 
-/** A query that runs, or has run. */
 export interface QueryRun {
   state: 'running' | 'done' | 'failed' | 'cancelled'
   startedAt: number
@@ -25,7 +24,6 @@ export interface QueryRun {
   rows: Value[][]
   end?: ResultEnd
   failure?: QueryFailure
-  /** When the request itself failed. */
   error?: ApiError
 }
 
@@ -76,7 +74,6 @@ export function isNumeric (type: string): boolean {
   return /^(?:Nullable\(|LowCardinality\()*(?:U?Int\d+|Float\d+|BFloat16|Decimal\d*)\b/.test(type)
 }
 
-/** True for types of days and times. */
 export function isTime (type: string): boolean {
   return /^(?:Nullable\(|LowCardinality\()*Date/.test(type)
 }

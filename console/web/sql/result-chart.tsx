@@ -54,7 +54,6 @@ interface PictureProps {
   columns: readonly Column[]
   rows: readonly Value[][]
   chosen: ChartColumns
-  /** Name of the horizontal axis. */
   along: string
   /** Style of each chosen column; default: by the order of colors. */
   looks?: readonly Look[]

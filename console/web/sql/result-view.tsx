@@ -48,7 +48,6 @@ function describeEnd ({ state, end, maxRows, error }: QueryRun): string {
   return whole + taken
 }
 
-/** Why there is no result, and what to do. */
 export function RunFailure ({ run, onShow }: { run: QueryRun, onShow: () => void }) {
   if (run.error !== undefined) return <div class='failed' role='alert'><p><strong>{run.error.message}</strong> <span class='hint'>{run.error.code}</span></p></div>
   if (run.failure === undefined) return null
@@ -80,7 +79,6 @@ function FailureDetail ({ detail }: { detail: string }) {
   )
 }
 
-/** The rows of a result, a page at a time. */
 export function ResultTable ({ columns, rows, isDone }: { columns: readonly Column[], rows: readonly Value[][], isDone: boolean }) {
   const [page, setPage] = useState(0)
   const [opened, setOpened] = useState<{ column: Column, text: string }>()

@@ -11,7 +11,6 @@ export type SavedQuery = Schema<'SavedQuery'>
 
 export type SavedQueryFields = Pick<SavedQuery, 'query' | 'parameters' | 'chart'>
 
-/** Where the saved queries of the project are. */
 export function savedQueriesPath (id?: number): string {
   return `/api/projects/${projectId.value}/saved_queries/${id === undefined ? '' : `${id}/`}`
 }

@@ -1,6 +1,5 @@
 import { tokenizeSql } from 'chdb-server/sql-lexer'
 
-/** A value that a query asks for: `{name:Type}`. */
 export interface Parameter { name: string, type: string }
 
 /** The parameters of a query, in the order of their first use. */

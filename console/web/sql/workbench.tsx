@@ -13,7 +13,6 @@ import { SaveDialog, savedQueriesPath, type SavedQuery, type SavedQueryFields } 
 import { defaultValue, findParameters, type Parameter, parameterValue } from './sql-parameters.ts'
 import { Select } from '../states.tsx'
 
-/** Content of the editor. */
 export type Draft = SavedQueryFields
 
 const FIRST: Draft = {
@@ -21,7 +20,6 @@ const FIRST: Draft = {
   parameters: {}, chart: null
 }
 
-/** Rows that may be fetched. */
 const ROWS = [1000, 10_000] as const
 
 const drafts = new Map<number, Draft>()
@@ -50,12 +48,9 @@ function linkOf ({ query, parameters }: Draft): string {
 }
 
 interface WorkbenchProps {
-  /** The saved query that is open, if any. */
   saved: SavedQuery | undefined
   draft: Draft
-  /** The list of saved queries has changed. */
   onChanged: () => void
-  /** The one that is open has changed. */
   onSaved: () => void
 }
 
