@@ -42,6 +42,9 @@ import { importRoutes } from './events/import-routes.ts'
 import type { ImportRunner } from './events/start-import.ts'
 import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
+import { createLogIn } from './people/log-in.ts'
+import { maskMails } from './people/mask-mails.ts'
+import { peopleRoutes } from './people/people-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
 import { retentionRoutes } from './projects/retention-routes.ts'
 import { ledgerRoutes } from './events/ledger-routes.ts'
@@ -163,7 +166,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     findSessionKey: async (request) => await findSessionKey(request, { ...deps, sessions })
   })
   await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
-  await app.register(consoleRoutes, { ...deps, sessions })
+  await app.register(consoleRoutes, { ...deps, sessions, logIn: createLogIn(deps) })
   return app
 }
 
@@ -207,9 +210,11 @@ async function managementRoutes (
   await app.register(authenticatePersonalKey, deps)
   app.addHook('preValidation', refuseUnstorableValues)
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
+  app.addHook('preSerialization', maskMails)
 
   await app.register(accountRoutes, { prefix: '/api', ...deps })
   await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
+  await app.register(peopleRoutes, { prefix: '/api', ...deps })
   await app.register(deadLetterRoutes, { prefix: '/api/dead_letters', ...deps, ofAllProjects: true })
   await app.register(retentionRoutes, { prefix: '/api/retention', ...deps })
   await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })

@@ -133,6 +133,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Invite a person to log in
+         * @description Creates the user or gives an existing one these roles and a new link, which works once and for 7 days, and with which the person sets a password. No mail is sent. For administrators of all projects.
+         *
+         *     Requires the scope *.
+         */
+        post: operations["postInvitations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/personal_api_keys": {
         parameters: {
             query?: never;
@@ -2291,13 +2313,37 @@ export interface paths {
         put?: never;
         /**
          * Create a user
-         * @description Requires the scope user:write.
+         * @description An account that owns keys and cannot log in. To let a person log in, create an invitation.
+         *
+         *     Requires the scope user:write.
          */
         post: operations["postUsers"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the roles of a user, or disable the user
+         * @description Disabling ends all sessions and revokes all keys of the user; enabling does not bring them back. For administrators of all projects.
+         *
+         *     Requires the scope *.
+         */
+        patch: operations["patchUsersById"];
         trace?: never;
     };
     "/api/users/@me": {
@@ -4042,6 +4088,39 @@ export interface components {
                 rows: unknown[][];
             } | null;
         };
+        User: {
+            /** Format: date-time */
+            disabled_at: string | null;
+            distinct_id: string;
+            /** Format: email */
+            email: string;
+            first_name: string;
+            has_password: boolean;
+            id: number;
+            /**
+             * Format: date-time
+             * @description Expiry of the open invitation.
+             */
+            invited_until: string | null;
+            is_email_verified: boolean;
+            /** @description Number of valid personal keys. */
+            keys: number;
+            /** Format: date-time */
+            last_login_at: string | null;
+            /** @description Issuer of the identity provider that the user logs in with. */
+            provider: string | null;
+            /** @description Null: an account whose keys have the rights that they name. */
+            roles: {
+                /** @description Null: all projects, and the installation. */
+                project_id: number | null;
+                /** @enum {string} */
+                role: "viewer" | "editor" | "admin";
+                /** @description Of a viewer: may read persons and their events. Default: false. */
+                sees_persons?: boolean;
+            }[] | null;
+            /** Format: uuid */
+            uuid: string;
+        };
     };
     responses: never;
     parameters: never;
@@ -4360,6 +4439,50 @@ export interface operations {
                         replayed: number;
                         /** @description Dead letters kept because their origin is unknown. */
                         skipped: number;
+                    };
+                };
+            };
+        };
+    };
+    postInvitations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    email: string;
+                    /**
+                     * @description Shown as the author of what the user creates.
+                     * @default
+                     */
+                    first_name?: string;
+                    roles: {
+                        /** @description Null: all projects, and the installation. */
+                        project_id: number | null;
+                        /** @enum {string} */
+                        role: "viewer" | "editor" | "admin";
+                        /** @description Of a viewer: may read persons and their events. Default: false. */
+                        sees_persons?: boolean;
+                    }[];
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: date-time */
+                        expires_at: string;
+                        link: string;
+                        user: components["schemas"]["User"];
                     };
                 };
             };
@@ -9790,18 +9913,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        results: {
-                            distinct_id: string;
-                            /** Format: email */
-                            email: string;
-                            first_name: string;
-                            id: number;
-                            is_email_verified: boolean;
-                            /** @description Number of valid personal keys. */
-                            keys: number;
-                            /** Format: uuid */
-                            uuid: string;
-                        }[];
+                        results: components["schemas"]["User"][];
                     };
                 };
             };
@@ -9833,18 +9945,48 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        distinct_id: string;
-                        /** Format: email */
-                        email: string;
-                        first_name: string;
-                        id: number;
-                        is_email_verified: boolean;
-                        /** @description Number of valid personal keys. */
-                        keys: number;
-                        /** Format: uuid */
-                        uuid: string;
-                    };
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+        };
+    };
+    patchUsersById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    disabled?: boolean;
+                    /**
+                     * @description Shown as the author of what the user creates.
+                     * @default
+                     */
+                    first_name?: string;
+                    roles?: {
+                        /** @description Null: all projects, and the installation. */
+                        project_id: number | null;
+                        /** @enum {string} */
+                        role: "viewer" | "editor" | "admin";
+                        /** @description Of a viewer: may read persons and their events. Default: false. */
+                        sees_persons?: boolean;
+                    }[];
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
                 };
             };
         };

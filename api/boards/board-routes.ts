@@ -139,7 +139,9 @@ export async function sharedBoardRoutes (
     }
     const recheck: Access['recheck'] = async () => {}
     const { projectId } = board
-    request.access = { keyHash, userId: 0, projectId, projectIds: [projectId], scopes: [], recheck }
+    const rights = { scopes: [], projectIds: [projectId], seesPersons: true }
+    const nobody = { isSession: false, userId: 0, roles: null, rightsIn: () => rights }
+    request.access = { ...rights, ...nobody, keyHash, projectId, recheck }
     request.sharedBoard = board
   })
   await app.register(limitRate, { maxPerMinute: managementRateLimit })

@@ -6,19 +6,25 @@ import { HttpError } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { limitRights, type Membership, type Rights } from '../../schema/roles.ts'
 import { requireScope, type Scope } from '../../schema/scopes.ts'
 import { recordKeyUse } from '../projects/personal-keys.ts'
 import { notFound } from './answer-errors.ts'
 import { parseInteger } from './request-values.ts'
 
-export interface Access {
+/** Who sends a request, and for which project. */
+export interface Access extends Rights {
+  /** Of the personal key, or of the session of a user. */
   keyHash: string
+  /** True: a user has logged in without a key. */
+  isSession: boolean
   userId: number
   /** Project of the path; 0 on routes without one. */
   projectId: number
-  /** The projects the key has access to; null for all. */
-  projectIds: readonly number[] | null
-  scopes: readonly string[]
+  /** Of that user; null: an account whose keys may do what they say. */
+  roles: readonly Membership[] | null
+  /** What the same key or session may do in a project. */
+  rightsIn: (projectId: number) => Rights
   /** Checks again that the key, or the session, may do this, for an answer that goes on. @throws like a new request. */
   recheck: () => Promise<void>
 }
@@ -109,14 +115,19 @@ interface FoundKey { key: PersonalKey, findAgain: () => Promise<PersonalKey | nu
 async function grant (
   request: FastifyRequest, { key, findAgain }: FoundKey, options: AuthenticateOptions
 ): Promise<Access> {
-  const { hash, owner, projectIds } = key
+  const { hash, owner, roles, isSession = false } = key
   if (owner === null) throw new Error('the keys were read without their owners')
   const scope = request.routeOptions.config.scope
+  const ofNone = limitRights(key, roles, null)
+  // What the key does not say is refused whether or not there is such a project.
   if (scope !== undefined) requireScope(key.scopes, scope)
-  const projectId = await resolveProject(request, key, options.keys)
-  recordKeyUse(options.sql, { hash, owner, now: options.now() })
+  const projectId = await resolveProject(request, ofNone, options.keys)
+  const rightsIn = (id: number): Rights => limitRights(key, roles, id)
+  const rights = projectId === 0 ? ofNone : rightsIn(projectId)
+  if (scope !== undefined) requireScope(rights.scopes, scope)
+  if (!isSession) recordKeyUse(options.sql, { hash, owner, now: options.now() })
   return {
-    keyHash: hash, userId: owner.userId, projectId, projectIds, scopes: key.scopes,
+    ...rights, keyHash: hash, isSession, userId: owner.userId, projectId, roles, rightsIn,
     async recheck () {
       const found = await findAgain()
       if (found === null) throw notAuthenticated()
@@ -129,8 +140,7 @@ function notAuthenticated (): HttpError {
   return new HttpError(401, 'authentication_error', 'not_authenticated', 'Authentication credentials were not provided.')
 }
 
-async function resolveProject (request: FastifyRequest, key: PersonalKey, keys: KeyDirectory): Promise<number> {
-  const { projectIds } = key
+async function resolveProject (request: FastifyRequest, { projectIds }: Rights, keys: KeyDirectory): Promise<number> {
   const { project_id: text } = request.params as { project_id?: string }
   if (text === undefined) return 0
   const isOpen = (id: number): boolean => projectIds === null || projectIds.includes(id)

@@ -1,14 +1,11 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { orNotFound } from '../http/answer-errors.ts'
-import { array, bodyOf, nullableObject, object, optional } from '../http/json-schema.ts'
+import { nullableObject, object, optional } from '../http/json-schema.ts'
 import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
-import { requireAllProjects } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
-import { isAdministrator } from './key-rights.ts'
 import { newProjectSchema, projectRoutes, readTimezone } from './project-routes.ts'
-import { createUser, listUsers, selectUserSummary, type UserSummary, userSummarySchema } from './users.ts'
+import { selectUserSummary, type UserSummary, userSummarySchema } from './users.ts'
 
 const projectSchema = object({
   id: { type: 'integer' },
@@ -33,20 +30,13 @@ const ownUserSchema = object({
   }, { description: 'Rights of the key of this request.' })
 })
 
-const userSchema = object({ ...userSummarySchema.properties, keys: { type: 'integer', description: 'Number of valid personal keys.' } })
-
-const newUserSchema = bodyOf({
-  email: { type: 'string', minLength: 3, maxLength: 254 },
-  first_name: { type: 'string', maxLength: 150, default: '', description: 'Shown as the author of what the user creates.' }
-}, 'email')
-
-/** What a script asks first: whose key it has, and for which projects; and users and projects. */
+/** What a script asks first: whose key it has, and for which projects; and projects. */
 export async function accountRoutes (
   app: FastifyInstance, { sql, publicUrl, now }: { sql: Sql, publicUrl: string, now: () => number }
 ): Promise<void> {
   const routes = routesOf(app, { tag: 'account', object: 'project', publicUrl })
   app.addSchema(projectSchema)
-  userRoutes(app, sql)
+  ownUserRoute(app, sql)
   projectRoutes(routes, { sql, now })
 
   routes.list('/projects', {
@@ -76,8 +66,7 @@ export async function accountRoutes (
   })
 }
 
-/** Users own personal keys. Only the scope `*` for all projects sees and makes others than the own. */
-function userRoutes (app: FastifyInstance, sql: Sql): void {
+function ownUserRoute (app: FastifyInstance, sql: Sql): void {
   const routes = routesOf(app, { tag: 'account', object: 'user' })
 
   routes.get('/users/@me', {
@@ -88,25 +77,6 @@ function userRoutes (app: FastifyInstance, sql: Sql): void {
     const { user } = orNotFound(row)
     const [team] = await readProjects(sql, projectIds, { limit: 1, offset: 0 })
     return { ...user, team: team ?? null, personal_api_key: { scopes, scoped_teams: projectIds } }
-  })
-
-  routes.get('/users', {
-    summary: 'List users', answer: object({ results: array(userSchema) }),
-    description: 'All users, for a key with the scope * for all projects; otherwise the user of the key.'
-  }, async (request, access) => {
-    const users = await listUsers(sql)
-    return { results: isAdministrator(access) ? users : users.filter(({ id }) => id === access.userId) }
-  })
-
-  routes.create('/users', { summary: 'Create a user', body: newUserSchema, answer: userSchema }, async ({ body }, access) => {
-    requireAllProjects(access)
-    const { email, first_name: firstName = '' } = body
-    const user = await createUser(sql, { email, firstName }).catch((error: unknown) => {
-      if (!(error instanceof MillraceError)) throw error
-      throw new HttpError(400, 'validation_error', error.code === 'MILLRACE_USER_EXISTS' ? 'unique' : 'invalid_input',
-        error.code === 'MILLRACE_USER_EXISTS' ? 'There is already a user with this address.' : 'This is not an e-mail address.', { attr: 'email', cause: error })
-    })
-    return { ...user, keys: 0 }
   })
 }
 

@@ -1,5 +1,6 @@
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Rights } from '../../schema/roles.ts'
 import { allowsScope, type Scope } from '../../schema/scopes.ts'
 import { notFound } from '../http/answer-errors.ts'
 import { object, type Row, timeOrNull } from '../http/json-schema.ts'
@@ -30,8 +31,10 @@ export function selectShownKey (sql: SqlTemplates, { keyHash }: Pick<Access, 'ke
     k.secure_value = ${keyHash} AS is_current`
 }
 
+type Limits = Pick<Rights, 'scopes' | 'projectIds'>
+
 /** May everything, everywhere. */
-export function isAdministrator ({ scopes, projectIds }: Rights): boolean {
+export function isAdministrator ({ scopes, projectIds }: Limits): boolean {
   return scopes.includes('*') && projectIds === null
 }
 
@@ -40,11 +43,8 @@ export function isSeenBy (sql: SqlTemplates, access: Access): Statement {
   return isAdministrator(access) ? sql`true` : sql`k.user_id = ${access.userId}`
 }
 
-/** What a key may do, and for which projects; null for all. */
-export interface Rights { scopes: readonly string[], projectIds: readonly number[] | null }
-
 /** True when the first rights allow nothing that the second do not. */
-export function isWithin (inner: Rights, outer: Rights): boolean {
+export function isWithin (inner: Limits, outer: Limits): boolean {
   const { projectIds } = outer
   const isForFewer = projectIds === null ||
     (inner.projectIds !== null && inner.projectIds.every((id) => projectIds.includes(id)))
@@ -68,7 +68,8 @@ export async function lockKey (sql: SqlTemplates, id: string, access: Access): P
 
 /** The key that creates another one, which lasts no longer than it and is revoked with it. */
 export interface Maker {
-  id: string
+  /** Null: a user who has logged in, and whose keys last as long as they say. */
+  id: string | null
   expiresAt: Date | null
 }
 
@@ -88,7 +89,8 @@ export async function changeKeys<T> (sql: Sql, change: (tx: SqlTemplates) => Pro
  *
  * @throws {HttpError} 401 when it ended meanwhile.
  */
-export async function readMaker (tx: SqlTemplates, { keyHash }: { keyHash: string }): Promise<Maker> {
+export async function readMaker (tx: SqlTemplates, { keyHash, isSession }: Pick<Access, 'keyHash' | 'isSession'>): Promise<Maker> {
+  if (isSession) return { id: null, expiresAt: null }
   const [maker] = await tx<Maker[]>`
     SELECT id, expires_at AS "expiresAt" FROM personal_api_keys
     WHERE secure_value = ${keyHash} AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
@@ -104,6 +106,12 @@ export function outlasts (expiresAt: Date | null, maker: Maker): boolean {
 /** Lets what an old key has made end with the one in its place, too. */
 export async function inheritKeys (tx: SqlTemplates, { from, to }: { from: string, to: string }): Promise<void> {
   await tx`UPDATE personal_api_keys SET made_by = made_by || ${to}::uuid WHERE ${from}::uuid = ANY(made_by) AND id <> ${to}`
+}
+
+/** Revokes all keys of a user, with what they made. */
+export async function revokeKeysOf (tx: SqlTemplates, userId: number): Promise<void> {
+  const keys = await tx<{ id: string }[]>`SELECT id FROM personal_api_keys WHERE user_id = ${userId} AND revoked_at IS NULL`
+  for (const { id } of keys) await revokeWithMade(tx, id)
 }
 
 /** Revokes a key with all that it made, and that those made. One that was revoked before keeps its time. */

@@ -87,14 +87,19 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
 }
 
 /** @throws {HttpError} 400 for a key that may do more than the one that makes it, or lasts longer. */
-export async function createKey ({ sql, now }: Pick<KeyDeps, 'sql' | 'now'>, access: Access, body: NewKeyBody): Promise<CreatedKey> {
+export async function createKey (
+  { sql, now }: Pick<KeyDeps, 'sql' | 'now'>, access: Access, body: NewKeyBody
+): Promise<CreatedKey> {
   const { label, scopes, user_id: userId = access.userId } = body
   const projectIds = body.scoped_teams ?? access.projectIds
   if (userId !== access.userId && !isAdministrator(access)) {
     throw invalidField('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
   }
   refuseUnknownScope(scopes)
-  if (!isWithin({ scopes, projectIds }, access)) {
+  const isAllowed = access.isSession && projectIds !== null
+    ? projectIds.every((id) => isWithin({ scopes, projectIds: [id] }, access.rightsIn(id)))
+    : isWithin({ scopes, projectIds }, access)
+  if (!isAllowed) {
     throw invalidField('scopes', 'A key cannot create a key with more rights than its own.')
   }
   await refuseUnknownProjects(sql, projectIds)
@@ -103,7 +108,8 @@ export async function createKey ({ sql, now }: Pick<KeyDeps, 'sql' | 'now'>, acc
   return await changeKeys(sql, async (tx) => {
     const maker = await readMaker(tx, access)
     if (expiresAt !== null && outlasts(expiresAt, maker)) throw invalidField('expires_at', 'A key cannot make a key that lasts longer than itself.')
-    const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy: [maker.id] }
+    const madeBy = maker.id === null ? [] : [maker.id]
+    const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy }
     return await insertKey(tx, key, access)
   })
 }
@@ -119,7 +125,7 @@ async function rotateKey (
     const old = await lockKey(tx, id, access)
     if (!isUsable(old, now())) throw invalidField('id', 'It can no longer be used: create a new key.')
     if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
-    const madeBy = [...new Set([...old.made_by, maker.id])]
+    const madeBy = [...new Set([...old.made_by, ...maker.id === null ? [] : [maker.id]])]
     const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt } = old
     const key = { userId: old.user.id, label, scopes, projectIds, expiresAt, madeBy }
     const fresh = await insertKey(tx, key, access)
@@ -148,7 +154,7 @@ async function insertKey (sql: SqlTemplates, key: NewKey, access: Access): Promi
   const value = mintKey('phx_')
   const [owner] = await sql<{ usable: number }[]>`
     SELECT (SELECT count(*) FROM personal_api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS usable
-    FROM users u WHERE u.id = ${key.userId}`
+    FROM users u WHERE u.id = ${key.userId} AND u.disabled_at IS NULL`
   if (owner === undefined) throw invalidField('user_id', `There is no user ${key.userId}.`)
   if (owner.usable >= MAX_KEYS_OF_USER) throw invalidField('user_id', `A user has at most ${MAX_KEYS_OF_USER} keys that can be used: revoke some.`)
   const [row] = await sql<[{ id: string }]>`

@@ -1,5 +1,7 @@
 import { MillraceError } from '../../engines/errors.ts'
+import { selectRoles } from '../../platform/directory/read-keys.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Membership } from '../../schema/roles.ts'
 import { nullableObject, time, type Value } from '../http/json-schema.ts'
 
 /** A user as answers show them, in `created_by` (docs/reference/contract/service.md 2.2). */
@@ -47,7 +49,7 @@ const EMAIL = /^[^\s@]+@[^\s@]+$/
  *
  * @throws {MillraceError} `MILLRACE_USER_EXISTS`, `MILLRACE_EMAIL_INVALID`.
  */
-export async function createUser (sql: Sql, user: { email: string, firstName: string }): Promise<UserSummary> {
+export async function createUser (sql: SqlTemplates, user: { email: string, firstName: string }): Promise<UserSummary> {
   const email = toStoredEmail(user.email)
   if (!EMAIL.test(email) || email.length > 254) {
     throw new MillraceError('MILLRACE_EMAIL_INVALID', `"${user.email}" is not an e-mail address`)
@@ -62,14 +64,22 @@ export async function createUser (sql: Sql, user: { email: string, firstName: st
 
 export interface ListedUser extends UserSummary {
   keys: number
+  /** Null: an account whose keys may do what they say. */
+  roles: Membership[] | null
+  has_password: boolean
+  provider: string | null
+  invited_until: Date | null
+  last_login_at: Date | null
+  disabled_at: Date | null
 }
 
 export async function listUsers (sql: Sql): Promise<ListedUser[]> {
   return await sql<ListedUser[]>`
     SELECT u.id, u.uuid, u.distinct_id, u.first_name, u.email, u.is_email_verified,
-      count(k.id) FILTER (WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS keys
+      u.password_hash IS NOT NULL AS has_password, u.oidc_issuer AS provider, u.last_login_at, u.disabled_at, ${selectRoles(sql)},
+      (SELECT expires_at FROM invitations i WHERE i.user_id = u.id) AS invited_until,
+      (SELECT count(*) FROM personal_api_keys k
+        WHERE k.user_id = u.id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS keys
     FROM users u
-    LEFT JOIN personal_api_keys k ON k.user_id = u.id
-    GROUP BY u.id
     ORDER BY u.id`
 }

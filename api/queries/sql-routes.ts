@@ -138,9 +138,10 @@ export async function sqlRoutes (
   })
 }
 
-/** @throws {HttpError} 403 for a key of some projects; 503 without a login for analysts. */
+/** @throws {HttpError} 403 for a key of some projects or a viewer; 503 without a login for analysts. */
 function authorize (access: Access, address: ClickHouseAddress | null): ClickHouseAddress {
   requireAllProjects(access)
+  if (!access.seesPersons) throw new HttpError(403, 'authentication_error', 'permission_denied', 'SQL reads persons, which your role does not see.')
   if (address !== null) return address
   throw sqlNotSetUp()
 }

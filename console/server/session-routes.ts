@@ -1,15 +1,25 @@
 import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { SESSION_MAX_MS, type Sessions } from './sessions.ts'
+import { limitRights } from '../../schema/roles.ts'
+import { hashToken, SESSION_MAX_MS, type Sessions } from './sessions.ts'
 
 export interface SessionOptions {
   sql: Sql
   keys: KeyDirectory
   sessions: Sessions
+  logIn: LogIn
+}
+
+/** How people log in without a key. Each returns the id of the user. */
+export interface LogIn {
+  /** @throws {HttpError} 401 whatever is wrong, 429 after too many attempts. */
+  byPassword: (given: { email: string, password: string, address: string }) => Promise<number>
+  /** Sets the password of whoever was invited. @throws {HttpError} 401 for a link that is used or too old. */
+  byInvitation: (given: { token: string, password: string, firstName: string | undefined }) => Promise<number>
 }
 
 export const SESSION_COOKIE = 'millrace_session'
@@ -20,12 +30,26 @@ export const SESSION_COOKIE = 'millrace_session'
  */
 export const CONSOLE_HEADER = 'millrace-console'
 
-interface LoginBody { personal_api_key?: string, login_link?: string }
+interface LoginBody {
+  personal_api_key?: string
+  login_link?: string
+  email?: string
+  password?: string
+  invitation?: string
+  first_name?: string
+}
 
+const text = { type: 'string', maxLength: 200 }
+/** As long as NIST SP 800-63B asks where a password is not the only factor of many. */
+const password = { ...text, minLength: 10 }
 const loginBodySchema = {
   type: 'object',
   additionalProperties: false,
-  properties: { personal_api_key: { type: 'string', maxLength: 200 }, login_link: { type: 'string', maxLength: 200 } }
+  properties: {
+    personal_api_key: text, login_link: text, email: { ...text, maxLength: 254 }, password,
+    invitation: text, first_name: { ...text, maxLength: 150 }
+  },
+  dependencies: { email: ['password'], invitation: ['password'], first_name: ['invitation'] }
 }
 
 /** What the console knows about who is logged in. */
@@ -40,20 +64,9 @@ export interface SessionAnswer {
 
 /** Login, logout, and who is logged in. */
 export async function sessionRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
-  const { sql, keys, sessions } = options
+  const { sql, sessions } = options
   app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
-    const { personal_api_key: text, login_link: link } = request.body
-    if (text === undefined && link === undefined) {
-      throw new HttpError(400, 'validation_error', 'required', 'personal_api_key is required.', { attr: 'personal_api_key' })
-    }
-    const token = link === undefined
-      ? await sessions.begin((await keys.findPersonalKey(text!.trim())).hash)
-      : await sessions.redeem(link)
-    if (token === null) {
-      throw new HttpError(401, 'authentication_error', 'authentication_failed', link === undefined
-        ? 'The key was deleted.'
-        : 'This link was used already, or is too old. Log in with a personal API key.')
-    }
+    const token = await beginSession(request, options)
     // The session of before, if any, is not continued: nobody can plant a cookie and share what follows.
     await endSession(request, sessions)
     setCookie(request, reply, token)
@@ -74,6 +87,32 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
     reply.clearCookie(SESSION_COOKIE, { path: '/' })
     return await reply.code(204).send()
   })
+}
+
+/** @returns the token of a new session. @throws {HttpError} 400 or 401, 429 after too many wrong passwords. */
+async function beginSession (
+  request: FastifyRequest<{ Body: LoginBody }>, { keys, sessions, logIn, sql }: SessionOptions
+): Promise<string> {
+  const { personal_api_key: key, login_link: link, email, password = '', invitation, first_name: firstName } = request.body
+  if (invitation !== undefined || email !== undefined) {
+    const userId = invitation === undefined
+      ? await logIn.byPassword({ email: email ?? '', password, address: addressOf(request) })
+      : await logIn.byInvitation({ token: invitation, password, firstName })
+    await sql`UPDATE users SET last_login_at = now() WHERE id = ${userId}`
+    return await sessions.beginOfUser(userId)
+  }
+  if (key === undefined && link === undefined) throw invalidField('personal_api_key', 'personal_api_key is required.', 'required')
+  const token = key === undefined ? await sessions.redeem(link ?? '') : await sessions.begin((await keys.findPersonalKey(key.trim())).hash)
+  if (token !== null) return token
+  throw new HttpError(401, 'authentication_error', 'authentication_failed', link === undefined
+    ? 'The key was deleted.'
+    : 'This link was used already, or is too old. Log in with a personal API key.')
+}
+
+/** Where a request comes from; ingest, which forwards it, says so. */
+export function addressOf ({ headers, ip }: FastifyRequest): string {
+  const forwarded = headers['x-forwarded-for']
+  return typeof forwarded === 'string' && forwarded.trim() !== '' ? forwarded.trim() : ip
 }
 
 /** Refuses what does not come from the console itself, on every route of the scope; nothing of it is kept. */
@@ -105,9 +144,14 @@ export async function findSessionKey (
 }
 
 async function sessionKeyOf (token: string, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {
-  const hash = await sessions.find(token)
-  if (hash === null) throw new HttpError(401, 'authentication_error', 'not_authenticated', 'Log in first.')
-  return await keys.findPersonalKeyByHash(hash)
+  const found = await sessions.find(token)
+  if (found === null) throw new HttpError(401, 'authentication_error', 'not_authenticated', 'Log in first.')
+  if (found.keyHash !== null) return await keys.findPersonalKeyByHash(found.keyHash)
+  const { userId, roles } = found
+  return {
+    hash: hashToken(token), isSession: true, scopes: ['*'], projectIds: null, roles,
+    expiresAt: Infinity, isRevoked: false, owner: { userId, lastUsedAt: null }
+  }
 }
 
 /** Refuses what a page of another origin sends, the same host on another port included. */
@@ -137,7 +181,8 @@ function setCookie (request: FastifyRequest, reply: FastifyReply, token: string)
   })
 }
 
-async function describeSession ({ owner, scopes, projectIds }: PersonalKey, sql: Sql): Promise<SessionAnswer> {
+async function describeSession ({ owner, roles, ...key }: PersonalKey, sql: Sql): Promise<SessionAnswer> {
+  const { scopes, projectIds } = limitRights(key, roles, null)
   const [user] = await sql<{ email: string, first_name: string }[]>`
     SELECT email, first_name FROM users WHERE id = ${owner?.userId ?? 0}`
   const projects = await sql<SessionAnswer['projects']>`

@@ -1,6 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { selectRoles } from '../../platform/directory/read-keys.ts'
 import { hashPersonalKey } from '../../schema/key-text.ts'
+import type { Membership } from '../../schema/roles.ts'
 
 /** A session ends when it was not used for this long, in milliseconds. */
 export const SESSION_IDLE_MS = 3_600_000
@@ -13,6 +16,8 @@ const LAST_USED_RESOLUTION_MS = 60_000
 
 /** Sessions of the console, in Postgres, so that every API process knows them. Tokens are stored as hashes. */
 export interface Sessions {
+  /** Begins a session of a user, who was checked before. @returns the token for the cookie. */
+  beginOfUser (userId: number): Promise<string>
   /**
    * Begins a session.
    *
@@ -20,8 +25,8 @@ export interface Sessions {
    * @returns the token for the cookie; null when the key was deleted meanwhile.
    */
   begin (keyHash: string): Promise<string | null>
-  /** The stored form of the personal key of a session; null when the session has ended or never was. */
-  find (token: string): Promise<string | null>
+  /** Who has a session: a key, by its stored form, or a user; null when it has ended or never was. */
+  find (token: string): Promise<{ keyHash: string } | SessionUser | null>
   end (token: string): Promise<void>
   /**
    * Begins the session of a link that logs in once.
@@ -31,34 +36,48 @@ export interface Sessions {
   redeem (linkToken: string): Promise<string | null>
 }
 
+export interface SessionUser {
+  keyHash: null
+  userId: number
+  /** Null: an account without roles, which has no sessions of its own any more. */
+  roles: Membership[] | null
+}
+
 export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): Sessions {
   const alive = () => sql`
     s.last_used_at > ${new Date(now() - SESSION_IDLE_MS)} AND s.created_at > ${new Date(now() - SESSION_MAX_MS)}`
 
-  async function begin (keyHash: string): Promise<string | null> {
+  async function begin (owner: Statement): Promise<string | null> {
     const token = mintToken()
     const begun = await sql`
-      INSERT INTO console_sessions (token_hash, personal_api_key_id, created_at, last_used_at)
-      SELECT ${hashToken(token)}, id, ${new Date(now())}, ${new Date(now())}
-      FROM personal_api_keys WHERE secure_value = ${keyHash}
+      INSERT INTO console_sessions (token_hash, personal_api_key_id, user_id, created_at, last_used_at)
+      SELECT ${hashToken(token)}, owner.key_id, owner.user_id, ${new Date(now())}, ${new Date(now())} FROM (${owner}) AS owner
       RETURNING token_hash`
     // Few sessions end by logging out; those that have ended would stay in the table.
     await sql`DELETE FROM console_sessions s WHERE NOT (${alive()})`
     return begun.length === 0 ? null : token
   }
 
+  const beginOfKey = async (keyHash: string): Promise<string | null> =>
+    await begin(sql`SELECT id AS key_id, NULL::integer AS user_id FROM personal_api_keys WHERE secure_value = ${keyHash}`)
+
   return {
-    begin,
+    begin: beginOfKey,
+    async beginOfUser (userId) {
+      const token = await begin(sql`SELECT NULL::uuid AS key_id, id AS user_id FROM users WHERE id = ${userId} AND disabled_at IS NULL`)
+      if (token === null) throw new HttpError(401, 'authentication_error', 'authentication_failed', 'The account was disabled.')
+      return token
+    },
     async find (token) {
-      const [found] = await sql<{ keyHash: string, lastUsedAt: Date }[]>`
-        SELECT k.secure_value AS "keyHash", s.last_used_at AS "lastUsedAt"
-        FROM console_sessions s JOIN personal_api_keys k ON k.id = s.personal_api_key_id
-        WHERE s.token_hash = ${hashToken(token)} AND ${alive()}`
+      const [found] = await sql<(SessionUser & { keyHash: string | null, lastUsedAt: Date })[]>`
+        SELECT k.secure_value AS "keyHash", u.id AS "userId", s.last_used_at AS "lastUsedAt", ${selectRoles(sql)}
+        FROM console_sessions s LEFT JOIN personal_api_keys k ON k.id = s.personal_api_key_id LEFT JOIN users u ON u.id = s.user_id
+        WHERE s.token_hash = ${hashToken(token)} AND ${alive()} AND u.disabled_at IS NULL`
       if (found === undefined) return null
       if (now() - found.lastUsedAt.getTime() > LAST_USED_RESOLUTION_MS) {
         await sql`UPDATE console_sessions SET last_used_at = ${new Date(now())} WHERE token_hash = ${hashToken(token)}`
       }
-      return found.keyHash
+      return found.keyHash === null ? found : { keyHash: found.keyHash }
     },
     async end (token) {
       await sql`DELETE FROM console_sessions WHERE token_hash = ${hashToken(token)}`
@@ -69,7 +88,7 @@ export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): 
         WHERE l.token_hash = ${hashToken(linkToken)} AND k.id = l.personal_api_key_id
         RETURNING k.secure_value AS "keyHash", l.expires_at AS "expiresAt"`
       if (link === undefined || link.expiresAt.getTime() <= now()) return null
-      return await begin(link.keyHash)
+      return await beginOfKey(link.keyHash)
     }
   }
 }
@@ -91,11 +110,11 @@ export async function createLoginLink (
   return token
 }
 
-function mintToken (): string {
+export function mintToken (): string {
   return randomBytes(32).toString('base64url')
 }
 
 /** Unsalted, as a token has too many random bits to be tried. */
-function hashToken (token: string): string {
+export function hashToken (token: string): string {
   return createHash('sha256').update(token).digest('hex')
 }

@@ -24,6 +24,9 @@ export function currentSession (): Session {
 /** Why it is not known who is logged in; undefined while nothing failed. */
 export const sessionFailure = signal<ApiError | undefined>(undefined)
 
+/** The token of an invitation, from the address, until it was used or refused. */
+export const invitation = signal<string | undefined>(undefined)
+
 /** Why the link in the address did not log in; undefined while none was refused. */
 export const linkRefusal = signal<string | undefined>(undefined)
 
@@ -33,15 +36,17 @@ let loginLink: string | undefined
 whenLoggedOut(() => { session.value = null })
 
 /**
- * Finds out who is logged in. An address that ends in `#login=<token>` logs in with that link, once.
+ * Finds out who is logged in. An address that ends in `#login=<token>` logs in with that link, once; one that ends
+ * in `#invitation=<token>` asks for a password first.
  *
  * A server that cannot say who it is, because it or Postgres is away, has logged nobody out: `sessionFailure` has the
  * reason, and a later call may find out.
  */
 export async function resumeSession (): Promise<void> {
-  const link = /^#login=([\w-]+)$/.exec(location.hash)?.[1]
-  if (link !== undefined) {
-    loginLink = link
+  const [, kind, token] = /^#(login|invitation)=([\w-]+)$/.exec(location.hash) ?? []
+  if (token !== undefined) {
+    if (kind === 'login') loginLink = token
+    else invitation.value = token
     // The token must not stay in the address bar or the history.
     history.replaceState(null, '', location.pathname + location.search)
   }
@@ -74,8 +79,11 @@ function isRefusal ({ status }: ApiError): boolean {
   return status >= 400 && status < 500
 }
 
-/** @throws {ApiError} when the key or the link is refused. */
-export async function login (credential: { personal_api_key: string } | { login_link: string }): Promise<void> {
+type Credential = { personal_api_key: string } | { login_link: string } | { email: string, password: string } |
+  { invitation: string, password: string, first_name: string }
+
+/** @throws {ApiError} when the key, the link or the password is refused. */
+export async function login (credential: Credential): Promise<void> {
   session.value = await request<Session>('/console/session', { method: 'POST', body: credential })
   linkRefusal.value = undefined
 }

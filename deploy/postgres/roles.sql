@@ -26,7 +26,10 @@ GRANT USAGE ON SCHEMA public TO millrace_ingest, millrace_pipeline, millrace_api
 -- Which project a key belongs to and whether it may write there; nothing about persons.
 GRANT SELECT (id, anonymize_ips) ON projects TO millrace_ingest;
 GRANT SELECT (api_key, project_id, expires_at) ON project_api_keys TO millrace_ingest;
-GRANT SELECT (secure_value, scopes, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
+GRANT SELECT (secure_value, user_id, scopes, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
+-- The roles that limit a key; no addresses, no names.
+GRANT SELECT (id, has_roles) ON users TO millrace_ingest;
+GRANT SELECT (user_id, project_id, role, sees_persons) ON memberships TO millrace_ingest;
 
 -- Whether a newer version has migrated the database: asked at every start.
 GRANT SELECT ON schema_versions TO millrace_ingest, millrace_pipeline, millrace_api;
@@ -70,7 +73,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments, experiment_versions,
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, persons_outbox, persons_projects,
-  persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, boards, board_links,
+  persons_warning_minutes, memberships, invitations, login_attempts, console_sessions, console_login_links,
+  saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports
   TO millrace_api;
 GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks TO millrace_api;

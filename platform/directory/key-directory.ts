@@ -1,6 +1,7 @@
 import { HttpError } from '../../engines/errors.ts'
 import { coalesce, withTimeout } from '../intervals.ts'
 import type { Logger } from '../logger.ts'
+import { limitRights } from '../../schema/roles.ts'
 import { requireScope, type Scope } from '../../schema/scopes.ts'
 import { hashPersonalKey, isPersonalKey } from '../../schema/key-text.ts'
 import type { KeyTable, PersonalKey, Project, ReadKeys } from './read-keys.ts'
@@ -116,7 +117,9 @@ export function createKeyDirectory (options: KeyDirectoryOptions): KeyDirectory 
     const personal = usableKey(hashPersonalKey(key))
     if (personal === undefined) return undefined
     requireScope(personal.scopes, scope)
-    return copy.table.projects.get(readProjectId(personal, named))
+    const projectId = readProjectId(personal, named)
+    if (personal.roles !== null) requireScope(limitRights(personal, personal.roles, projectId).scopes, scope)
+    return copy.table.projects.get(projectId)
   }
 
   async function findProjectAgain (key: string, named: unknown, scope: Scope): Promise<Project> {

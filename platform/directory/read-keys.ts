@@ -2,7 +2,8 @@ import type { Logger } from '../logger.ts'
 import { createReadActiveSchemas, type ProjectSchemas } from './active-schemas.ts'
 import { createReadActiveRules, type KeyedRules } from './active-rules.ts'
 import { type ActiveQuota, readQuotas } from '../quotas/quota-store.ts'
-import type { Sql } from '../postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates, Statement } from '../postgres/connect-postgres.ts'
+import type { Membership } from '../../schema/roles.ts'
 
 /** A project, as far as its keys lead to it. */
 export interface Project {
@@ -27,8 +28,12 @@ export interface PersonalKey {
   /** Epoch milliseconds; `Infinity` for a key without an end. */
   expiresAt: number
   isRevoked: boolean
+  /** What its owner may do, which limits it; null: the owner is an account whose keys may do what they say. */
+  roles: readonly Membership[] | null
   /** Null when owners are not read. */
   owner: KeyOwner | null
+  /** True: no key, but the session of a user who has logged in, in the place of one. */
+  isSession?: boolean
 }
 
 export interface KeyOwner {
@@ -60,9 +65,9 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
       sql<PersonalKeyRow[]>`
-        SELECT secure_value, scopes, project_ids, expires_at, revoked_at
+        SELECT secure_value, scopes, project_ids, expires_at, revoked_at, ${selectRoles(sql)}
           ${withOwners ? sql`, user_id, last_used_at` : sql``}
-        FROM personal_api_keys`
+        FROM personal_api_keys k JOIN users u ON u.id = k.user_id`
     ])
     // After the keys: whatever was active when a key was made is read with it.
     const [projects, schemas, rules, quotas] = await Promise.all([
@@ -92,12 +97,20 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
   }
 }
 
+/** The column `roles` of a query on `users AS u`: the roles of a user who has some, else null. */
+export function selectRoles (sql: SqlTemplates): Statement {
+  return sql`CASE WHEN u.has_roles THEN (
+    SELECT coalesce(json_agg(json_build_object('project_id', m.project_id, 'role', m.role, 'sees_persons', m.sees_persons)), '[]')
+    FROM memberships m WHERE m.user_id = u.id) END AS roles`
+}
+
 interface PersonalKeyRow {
   secure_value: string
   scopes: string[]
   project_ids: number[] | null
   expires_at: Date | null
   revoked_at: Date | null
+  roles: Membership[] | null
   user_id?: number
   last_used_at?: Date | null
 }
@@ -109,6 +122,7 @@ function toPersonalKey (row: PersonalKeyRow): PersonalKey {
     projectIds: row.project_ids,
     expiresAt: toTime(row.expires_at),
     isRevoked: row.revoked_at !== null,
+    roles: row.roles,
     owner: row.user_id === undefined ? null : { userId: row.user_id, lastUsedAt: row.last_used_at ?? null }
   }
 }

@@ -369,6 +369,10 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     t.match(await client.call(t, 'POST', '~/rotate_key/', {}), { status: 200, body: { old_keys: [stack.projectApiKey] } })
     t.match(await client.call(t, 'POST', '/api/users/', { email: 'b@example.com' }), { status: 201, body: { keys: 0 } })
     t.match(await client.call(t, 'GET', '/api/users/'), { status: 200, body: { results: [{ keys: 1 }, { email: 'b@example.com' }] } })
+    const role = { project_id: null, role: 'viewer' }
+    const invited = await client.call(t, 'POST', '/api/invitations/', { email: 'c@example.com', roles: [role] })
+    t.match(invited, { status: 201, body: { user: { roles: [role], disabled_at: null }, link: /#invitation=/, expires_at: DATE_TIME } })
+    t.match(await client.call(t, 'PATCH', `/api/users/${invited.body.user.id}/`, { disabled: true }), { status: 200, body: { disabled_at: DATE_TIME } })
     const created = await client.call(t, 'POST', '/api/personal_api_keys/', { label: 'ci', scopes: ['project:read'] })
     t.match(created, { status: 201, body: { value: /^phx_/ } })
     const { id } = created.body

@@ -45,7 +45,7 @@ const ACCOUNT: Record<string, string> = {
   '/api/projects/{project_id}/persons/seen': 'person and event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
-  '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
+  '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user', '/api/users/{id}': 'user', '/api/invitations': 'user',
   '/api/personal_api_keys': 'user', '/api/personal_api_keys/{id}': 'user', '/api/personal_api_keys/{id}/rotate': 'user'
 }
 
@@ -58,7 +58,7 @@ const INSTALLATION: Record<string, string> = {
 }
 
 /** Only keys that may do everything change these. */
-const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}']
+const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}', '/api/users/{id}', '/api/invitations']
 
 /** Nobody needs a personal key there. */
 const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag|api\/shared_board)/

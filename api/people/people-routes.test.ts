@@ -1,0 +1,237 @@
+/** People: invitations, passwords and their limits, roles, and what ends with a person. */
+import t, { type Test } from 'tap'
+import { ROLES } from '../../schema/roles.ts'
+import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
+
+let time = Date.now()
+const whole = await createTestApi(t, { now: () => time })
+const PASSWORD = 'correct horse battery'
+
+interface Client { cookie: string, call: (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, body?: object) => Promise<{ status: number, body: any }> }
+
+async function send (
+  api: TestApi, method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, { cookie, body, address }: { cookie?: string, body?: object, address?: string } = {}
+): Promise<{ status: number, body: any, cookie: string | undefined }> {
+  const response = await api.app.inject({
+    method,
+    url,
+    headers: {
+      'millrace-console': '1', 'sec-fetch-site': 'same-origin',
+      ...cookie === undefined ? {} : { cookie }, ...address === undefined ? {} : { 'x-forwarded-for': address }
+    },
+    ...body === undefined ? {} : { payload: body }
+  })
+  const set = [response.headers['set-cookie']].flat().find((text) => text?.startsWith('millrace_session='))
+  return { status: response.statusCode, body: response.body === '' ? undefined : JSON.parse(response.body), cookie: set?.split(';')[0] }
+}
+
+async function invite (api: TestApi, email: string, roles: object[]): Promise<{ token: string, id: number }> {
+  const { status, body } = await api.call('POST', '/api/invitations', { email, first_name: email.split('@')[0], roles })
+  if (status !== 201) throw new Error(JSON.stringify(body))
+  return { token: String(/#invitation=([\w-]{43})$/.exec(body.link)?.[1]), id: body.user.id }
+}
+
+async function logIn (api: TestApi, body: object): Promise<Client> {
+  const { status, cookie = '', body: answer } = await send(api, 'POST', '/console/session', { body })
+  if (status !== 200) throw new Error(JSON.stringify(answer))
+  return { cookie, call: async (method, url, body) => await send(api, method, url.replace(/^~/, `/api/projects/${api.projectId}`), { cookie, ...body === undefined ? {} : { body } }) }
+}
+
+async function joinAs (api: TestApi, email: string, roles: object[]): Promise<Client & { id: number }> {
+  const { token, id } = await invite(api, email, roles)
+  return { ...await logIn(api, { invitation: token, password: PASSWORD }), id }
+}
+
+const everywhere = (role: string): object[] => [{ project_id: null, role }]
+
+t.test('an invitation sets a password once, within its time, with which the person logs in', async (t) => {
+  const api = await whole.inNewProject()
+  const { token } = await invite(api, 'Bo@Example.com', everywhere('editor'))
+  const accept = async (token: string, password = PASSWORD) => await send(api, 'POST', '/console/session', { body: { invitation: token, password, first_name: 'Bo' } })
+
+  t.match(await accept(token, 'short'), { status: 400, body: { attr: 'password' } })
+  t.match(await accept('never'), { status: 401 })
+  t.match(await accept(token), { status: 200, body: { email: 'bo@example.com', first_name: 'Bo', all_projects: true } })
+  t.match(await accept(token), { status: 401, body: { detail: /used already/ } })
+  t.match(await send(api, 'POST', '/console/session', { body: { email: ' BO@example.com', password: PASSWORD } }), { status: 200 })
+  const late = await invite(api, 'cy@example.com', everywhere('viewer'))
+  time += 7 * 86_400_000 + 1
+  t.match(await accept(late.token), { status: 401 })
+  t.notMatch(JSON.stringify(await api.sql`SELECT * FROM users`), PASSWORD)
+
+  const again = await invite(api, 'bo@example.com', everywhere('viewer'))
+  const old = await logIn(api, { email: 'bo@example.com', password: PASSWORD })
+  t.match(await accept(again.token, 'another password'), { status: 200 })
+  t.match(await old.call('GET', '/api/users/@me'), { status: 401 }, 'whoever had the old password is logged out')
+  t.match(await send(api, 'POST', '/console/session', { body: { email: 'bo@example.com', password: PASSWORD } }), { status: 401 })
+})
+
+t.test('wrong passwords get no more answers than the limit, and others still log in', async (t) => {
+  const api = await whole.inNewProject()
+  await joinAs(api, 'bo1@example.com', everywhere('viewer'))
+  await joinAs(api, 'cy1@example.com', everywhere('viewer'))
+  const attempts = Number(process.env['MILLRACE_TEST_PASSWORDS'] ?? 200)
+  const attempt = async (email: string, password = 'wrong password', address = '198.51.100.7') =>
+    await send(api, 'POST', '/console/session', { body: { email, password }, address })
+
+  const answers = new Map<number, number>()
+  for (let n = 0; n < attempts; n += 50) {
+    for (const { status } of await Promise.all(Array.from({ length: 50 }, async () => await attempt('bo1@example.com')))) {
+      answers.set(status, (answers.get(status) ?? 0) + 1)
+    }
+  }
+
+  t.same(Object.fromEntries(answers), { 401: 10, 429: attempts - 10 })
+  t.match(await attempt('bo1@example.com', PASSWORD), { status: 429 }, 'nor does the right one')
+  t.match(await attempt('cy1@example.com', PASSWORD), { status: 200 }, 'from the same address')
+  // As after 37 more of them, which would take seconds.
+  await api.sql`UPDATE login_attempts SET count = 47 WHERE count = 10`
+  let guessed = 0
+  for (let n = 0; n < 6; n++) if ((await attempt(`guess${n}@example.com`)).status === 401) guessed++
+  t.equal(guessed, 3, 'one password at many accounts')
+  t.match(await attempt('cy1@example.com', PASSWORD, '203.0.113.9'), { status: 200 }, 'from another address')
+  time += 900_001
+  t.match(await attempt('bo1@example.com', PASSWORD), { status: 200 })
+})
+
+t.test('no account is distinguished from an account', async (t) => {
+  const api = await whole.inNewProject()
+  const { id } = await joinAs(api, 'bo2@example.com', everywhere('viewer'))
+  await api.call('POST', '/api/users', { email: 'keys@example.com' })
+  await invite(api, 'open@example.com', everywhere('viewer'))
+  await joinAs(api, 'gone2@example.com', everywhere('viewer'))
+  await api.sql`UPDATE users SET disabled_at = now() WHERE email = 'gone2@example.com'`
+  const measure = async (email: string): Promise<number> => {
+    // CPU time of all threads: other processes do not count.
+    const times: number[] = []
+    for (let n = 0; n < 3; n++) {
+      const from = process.cpuUsage()
+      const { status, body } = await send(api, 'POST', '/console/session', { body: { email, password: 'wrong password' }, address: email })
+      times.push(process.cpuUsage(from).user / 1000)
+      t.match({ status, body }, { status: 401, body: { detail: 'Wrong e-mail address or password.' } }, email)
+    }
+    return Math.min(...times)
+  }
+
+  const known = await measure('bo2@example.com')
+  for (const email of ['nobody@example.com', 'keys@example.com', 'open@example.com', 'gone2@example.com']) {
+    const unknown = await measure(email)
+    t.ok(unknown > known / 3 && unknown < known * 3, `${email}: ${unknown.toFixed(1)} ms, a known account ${known.toFixed(1)} ms`)
+  }
+  t.ok(id)
+})
+
+t.test('the keys of a person never exceed the person, whatever they say and whenever that changes', async (t) => {
+  const api = await whole.inNewProject()
+  const other = await api.inNewProject()
+  const bo = await joinAs(api, 'bo3@example.com', [{ project_id: api.projectId, role: 'editor' }, { project_id: other.projectId, role: 'viewer' }])
+  const flag = { key: 'f', filters: { groups: [] } }
+  const make = async (scopes: string[], projects: number[] | null = [api.projectId]) =>
+    await bo.call('POST', '/api/personal_api_keys', { label: 'own', scopes, scoped_teams: projects })
+
+  t.match(await make(['*']), { status: 400, body: { attr: 'scopes' } })
+  t.match(await make(['feature_flag:write'], null), { status: 400 }, 'an editor of one project')
+  t.match(await make(['feature_flag:write'], [other.projectId]), { status: 400 })
+  const { status, body: { value } } = await make(['feature_flag:write'])
+  t.equal(status, 201)
+  const use = async (method: 'GET' | 'POST', project: number, body?: object) => {
+    await api.keys.refresh()
+    const response = await api.app.inject({
+      method, url: `/api/projects/${project}/feature_flags`, headers: { authorization: `Bearer ${value}` }, ...body === undefined ? {} : { payload: body }
+    })
+    return response.statusCode
+  }
+  t.equal(await use('POST', api.projectId, flag), 201)
+  t.equal(await use('GET', other.projectId), 404)
+  // A key that says more than its owner may, as if the check above were not there.
+  await api.sql`UPDATE personal_api_keys SET scopes = '{*}', project_ids = NULL WHERE label = 'own'`
+  t.equal(await use('GET', other.projectId), 200)
+  t.equal(await use('POST', other.projectId, { ...flag, key: 'g' }), 403, 'a viewer there')
+  t.match(await api.call('PATCH', `/api/users/${bo.id}`, { roles: [{ project_id: api.projectId, role: 'viewer' }] }), { status: 200 })
+  t.equal(await use('POST', api.projectId, { ...flag, key: 'h' }), 403, 'no longer an editor')
+  t.equal(await use('GET', other.projectId), 404, 'no longer there')
+  t.match(await bo.call('POST', '~/feature_flags', { ...flag, key: 'h' }), { status: 403 }, 'the session neither')
+})
+
+t.test('disabling ends sessions and keys, and enabling brings neither back', async (t) => {
+  const api = await whole.inNewProject()
+  const bo = await joinAs(api, 'bo4@example.com', everywhere('editor'))
+  const { body: { value } } = await bo.call('POST', '/api/personal_api_keys', { label: 'own', scopes: ['query:read'] })
+  const change = async (disabled: boolean) => await api.call('PATCH', `/api/users/${bo.id}`, { disabled })
+  const useKey = async () => (await api.app.inject({ url: `/api/projects/${api.projectId}/boards`, headers: { authorization: `Bearer ${value}` } })).statusCode
+  await api.keys.refresh()
+  t.equal(await useKey(), 200)
+
+  t.match(await change(true), { status: 200, body: { disabled_at: String, keys: 0 } })
+
+  await api.keys.refresh()
+  t.match(await bo.call('GET', '/api/users/@me'), { status: 401 })
+  t.equal(await useKey(), 401)
+  t.match(await send(api, 'POST', '/console/session', { body: { email: 'bo4@example.com', password: PASSWORD } }), { status: 401 })
+  t.match(await api.call('POST', '/api/invitations', { email: 'bo4@example.com', roles: everywhere('admin') }), { status: 400, body: { attr: 'email' } })
+  t.match(await change(false), { status: 200, body: { disabled_at: null } })
+  t.match(await bo.call('GET', '/api/users/@me'), { status: 401 })
+  t.equal(await useKey(), 401)
+  t.match(await logIn(api, { email: 'bo4@example.com', password: PASSWORD }), { cookie: String })
+})
+
+t.test('only administrators of all projects invite, and nobody changes themselves', async (t) => {
+  const api = await whole.inNewProject()
+  const wanted = { email: 'x@example.com', roles: everywhere('viewer') }
+  for (const role of ROLES) {
+    const person = await joinAs(api, `${role}@example.com`, everywhere(role))
+    const local = await joinAs(api, `local-${role}@example.com`, [{ project_id: api.projectId, role }])
+    const allowed = role === 'admin'
+    t.match(await person.call('POST', '/api/invitations', wanted), { status: allowed ? 201 : 403 }, role)
+    t.match(await person.call('POST', '/api/users', { email: `made-by-${role}@example.com` }), { status: allowed ? 201 : 403 })
+    t.match(await local.call('POST', '/api/invitations', wanted), { status: 403 }, `${role} of a project`)
+    t.match(await local.call('POST', '/api/users', { email: 'y@example.com' }), { status: 403 })
+    t.match(await local.call('GET', '/api/users'), { status: 200, body: { results: [{ email: `local-${role}@example.com` }] } })
+    if (allowed) t.match(await person.call('PATCH', `/api/users/${person.id}`, { disabled: true }), { status: 400, body: { attr: 'disabled' } })
+  }
+  const bad = async (roles: object[]) => (await api.call('POST', '/api/invitations', { email: 'x@example.com', roles })).body.attr
+  t.same(await Promise.all([
+    bad([]), bad([{ project_id: 99, role: 'viewer' }]), bad([{ project_id: 1, role: 'owner' }]),
+    bad([{ project_id: 1, role: 'viewer' }, { project_id: 1, role: 'admin' }])
+  ]), ['roles', 'roles', 'roles__0__role', 'roles'])
+})
+
+t.test('a viewer sees no address of a person in any answer, unless allowed', async (t) => {
+  const api = await whole.inNewProject()
+  await plantMails(t, api)
+  const paths = await readablePaths(api)
+  const look = async (person: Client): Promise<string[]> => {
+    const shown: string[] = []
+    for (const path of paths) {
+      const { body } = await person.call('GET', path)
+      if (JSON.stringify(body ?? '').includes('secret@person.example')) shown.push(path)
+    }
+    return shown
+  }
+
+  t.same(await look(await joinAs(api, 'vi@example.com', everywhere('viewer'))), [])
+  const allowed = await look(await joinAs(api, 'al@example.com', [{ project_id: null, role: 'viewer', sees_persons: true }]))
+  t.ok(allowed.some((path) => path.includes('/persons')) && allowed.some((path) => path.includes('/feature_flags')), allowed.join(' '))
+  const vi = await logIn(api, { email: 'vi@example.com', password: PASSWORD })
+  t.match(await vi.call('GET', '~/feature_flags'), { body: { results: [{ created_by: { email: 'ann@example.com' } }] } }, 'authors are shown')
+  t.match(await vi.call('POST', '/api/sql', { query: 'SELECT 1' }), { status: 403 })
+})
+
+async function plantMails (t: Test, api: TestApi): Promise<void> {
+  const filters = { groups: [{ properties: [{ key: 'email', type: 'person', value: 'secret@person.example', operator: 'exact' }], rollout_percentage: 100 }] }
+  t.match(await api.call('POST', '~/feature_flags', { key: 'for-one', filters }), { status: 201 })
+  t.match(await api.call('POST', '~/cohorts', { name: 'secret@person.example', filters: { properties: { type: 'AND', values: filters.groups[0]!.properties } } }), { status: 201 })
+  t.match(await api.call('POST', '~/saved_queries', { name: 'q', query: "SELECT 'secret@person.example'" }), { status: 201 })
+  await api.sql`INSERT INTO event_definitions (project_id, name) VALUES (${api.projectId}, 'mail to secret@person.example')`
+  await api.sql`
+    WITH person AS (INSERT INTO persons (project_id, uuid, properties) VALUES (${api.projectId}, gen_random_uuid(), '{"email": "secret@person.example"}') RETURNING id)
+    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) SELECT ${api.projectId}, 'secret@person.example', id FROM person`
+}
+
+/** Every GET of the document, with ids that exist where a list has some. */
+async function readablePaths (api: TestApi): Promise<string[]> {
+  const { paths } = (await api.call('GET', '/api/schema')).body as { paths: Record<string, Record<string, unknown>> }
+  return Object.entries(paths)
+    .filter(([path, operations]) => 'get' in operations && path.startsWith('/api/') && !path.includes('/live'))
+    .map(([path]) => path.replace('{project_id}', String(api.projectId)).replaceAll(/\{\w+\}/g, '1'))
+}

@@ -1,0 +1,163 @@
+import type { FastifyInstance } from 'fastify'
+import { hashToken, mintToken } from '../../console/server/sessions.ts'
+import { HttpError, invalidField, MillraceError } from '../../engines/errors.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
+import { type Membership, ROLES } from '../../schema/roles.ts'
+import { orNotFound } from '../http/answer-errors.ts'
+import { array, bodyOf, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
+import { publicOrigin } from '../http/pagination.ts'
+import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
+import { idParams } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
+import { isAdministrator, revokeKeysOf } from '../projects/key-rights.ts'
+import { createUser, type ListedUser, listUsers, userSummarySchema } from '../projects/users.ts'
+
+const INVITATION_MS = 7 * 86_400_000
+
+const roleSchema = bodyOf({
+  project_id: { type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Null: all projects, and the installation.' },
+  role: { type: 'string', enum: ROLES },
+  sees_persons: { type: 'boolean', description: 'Of a viewer: may read persons and their events. Default: false.' }
+}, 'project_id', 'role')
+
+const rolesSchema = { ...array(roleSchema), maxItems: 1000 } as const
+
+const userSchema = object({
+  ...userSummarySchema.properties,
+  keys: { type: 'integer', description: 'Number of valid personal keys.' },
+  roles: { ...rolesSchema, type: ['array', 'null'], description: 'Null: an account whose keys have the rights that they name.' },
+  has_password: { type: 'boolean' },
+  provider: { type: ['string', 'null'], description: 'Issuer of the identity provider that the user logs in with.' },
+  invited_until: { ...timeOrNull, description: 'Expiry of the open invitation.' },
+  last_login_at: timeOrNull,
+  disabled_at: timeOrNull
+}, { $id: 'User' })
+
+const person = {
+  email: { type: 'string', minLength: 3, maxLength: 254 },
+  first_name: { type: 'string', maxLength: 150, default: '', description: 'Shown as the author of what the user creates.' }
+} as const
+
+interface PeopleDeps { sql: Sql, publicUrl: string, now: () => number }
+
+/** Accounts that own keys, and people who log in with roles. Only administrators of all projects change others. */
+export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now }: PeopleDeps): Promise<void> {
+  const routes = routesOf(app, { tag: 'account', object: 'user' })
+  const answer = { $ref: 'User#' }
+  app.addSchema(userSchema)
+  const show = async (id: number): Promise<ListedUser> =>
+    orNotFound((await listUsers(sql)).find((each) => each.id === id))
+
+  routes.get('/users', {
+    summary: 'List users', answer: object({ results: array(answer) }),
+    description: 'All users, for a key with the scope * for all projects; otherwise the user of the key.'
+  }, async (request, access) => {
+    const users = await listUsers(sql)
+    return { results: isAdministrator(access) ? users : users.filter(({ id }) => id === access.userId) }
+  })
+
+  routes.create('/users', {
+    summary: 'Create a user', description: 'An account that owns keys and cannot log in. To let a person log in, create an invitation.',
+    body: bodyOf(person, 'email'), answer
+  }, async ({ body: { email, first_name: firstName = '' } }, access) => {
+    requireAllProjects(access)
+    if (access.roles !== null && !access.roles.some(isAdministration)) throw forbidden('Only administrators create users.')
+    return await show((await createUser(sql, { email, firstName }).catch(throwInvalid)).id)
+  })
+
+  routes.create('/invitations', {
+    scope: '*', summary: 'Invite a person to log in',
+    description: 'Creates the user or gives an existing one these roles and a new link, which works once and for 7 days, and with which the person sets a password. No mail is sent. For administrators of all projects.',
+    body: bodyOf({ ...person, roles: { ...rolesSchema, minItems: 1 } }, 'email', 'roles'),
+    answer: object({ user: answer, link: string, expires_at: time })
+  }, async (request, access) => {
+    requireAllProjects(access)
+    const { email, first_name: firstName = '', roles } = request.body
+    const token = mintToken()
+    const expiresAt = new Date(now() + INVITATION_MS)
+    const userId = await sql.begin(async (tx) => {
+      const { id, disabled_at: disabledAt } = await findOrCreate(tx, { email, firstName })
+      if (disabledAt !== null) throw invalidField('email', 'The user is disabled. Enable the user first.')
+      refuseOneself(access, id, 'email')
+      await setRoles(tx, id, roles)
+      await tx`
+        INSERT INTO invitations (user_id, token_hash, expires_at) VALUES (${id}, ${hashToken(token)}, ${expiresAt})
+        ON CONFLICT (user_id) DO UPDATE SET token_hash = excluded.token_hash, expires_at = excluded.expires_at`
+      return id
+    })
+    return { user: await show(userId), link: `${publicOrigin(request, publicUrl)}/console#invitation=${token}`, expires_at: expiresAt }
+  })
+
+  routes.patch('/users/:id', {
+    scope: '*', summary: 'Change the roles of a user, or disable the user', params: idParams, answer,
+    description: 'Disabling ends all sessions and revokes all keys of the user; enabling does not bring them back. For administrators of all projects.',
+    body: optional({ first_name: person.first_name, roles: rolesSchema, disabled: { type: 'boolean' } }, { additionalProperties: false })
+  }, async ({ params: { id }, body: { first_name: firstName, roles, disabled } }, access) => {
+    requireAllProjects(access)
+    await sql.begin(async (tx) => {
+      const [user] = await tx`SELECT id FROM users WHERE id = ${id} FOR UPDATE`
+      orNotFound(user)
+      if (firstName !== undefined) await tx`UPDATE users SET first_name = ${firstName} WHERE id = ${id}`
+      if (roles !== undefined) {
+        refuseOneself(access, id, 'roles')
+        await setRoles(tx, id, roles)
+      }
+      if (disabled === false) await tx`UPDATE users SET disabled_at = NULL WHERE id = ${id}`
+      if (disabled === true) {
+        refuseOneself(access, id, 'disabled')
+        await tx`UPDATE users SET disabled_at = coalesce(disabled_at, now()) WHERE id = ${id}`
+        await tx`DELETE FROM console_sessions WHERE user_id = ${id}`
+        await tx`DELETE FROM invitations WHERE user_id = ${id}`
+        await revokeKeysOf(tx, id)
+      }
+    })
+    return await show(id)
+  })
+}
+
+async function findOrCreate (
+  tx: SqlTemplates, user: { email: string, firstName: string }
+): Promise<{ id: number, disabled_at: Date | null }> {
+  const { id } = await createUser(tx, user).catch(async (error: unknown) => {
+    if (!(error instanceof MillraceError && error.code === 'MILLRACE_USER_EXISTS')) throwInvalid(error)
+    return { id: null }
+  })
+  const [found] = await tx<{ id: number, disabled_at: Date | null }[]>`
+    SELECT id, disabled_at FROM users WHERE ${id === null ? tx`email = ${user.email.trim().toLowerCase()}` : tx`id = ${id}`} FOR UPDATE`
+  return orNotFound(found)
+}
+
+/** Replaces the roles that people have given; those of claims stay. */
+async function setRoles (
+  tx: SqlTemplates, userId: number, roles: readonly Value<typeof roleSchema>[]
+): Promise<void> {
+  const ids = roles.map(({ project_id: id }) => id)
+  if (new Set(ids).size < ids.length) throw invalidField('roles', 'A project must not occur twice.')
+  const known = await tx<{ id: number }[]>`SELECT id FROM projects`
+  const unknown = ids.find((id) => id !== null && !known.some((each) => each.id === id))
+  if (unknown !== undefined) throw invalidField('roles', `There is no project ${unknown}.`)
+  await tx`UPDATE users SET has_roles = true WHERE id = ${userId}`
+  await tx`DELETE FROM memberships WHERE user_id = ${userId} AND NOT is_from_claim`
+  for (const { project_id: projectId, role, sees_persons: seesPersons = false } of roles) {
+    await tx`INSERT INTO memberships (user_id, project_id, role, sees_persons) VALUES (${userId}, ${projectId}, ${role}, ${seesPersons})`
+  }
+}
+
+/** Nobody locks themselves out, and nobody changes what they may do. */
+function refuseOneself ({ userId }: Access, id: number, field: string): void {
+  if (userId === id) throw invalidField(field, 'Another administrator must change this user: it is you.')
+}
+
+function isAdministration ({ project_id: projectId, role }: Membership): boolean {
+  return projectId === null && role === 'admin'
+}
+
+function forbidden (detail: string): HttpError {
+  return new HttpError(403, 'authentication_error', 'permission_denied', detail)
+}
+
+function throwInvalid (error: unknown): never {
+  if (!(error instanceof MillraceError)) throw error
+  const isKnown = error.code === 'MILLRACE_USER_EXISTS'
+  throw invalidField('email', isKnown ? 'There is already a user with this address.' : 'This is not an e-mail address.', isKnown ? 'unique' : 'invalid_input', error)
+}

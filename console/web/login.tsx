@@ -1,0 +1,80 @@
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { useAttempt } from './confirm.tsx'
+import { invitation, linkRefusal, login } from './session.ts'
+
+/** What the server takes, at least; it says so, too. */
+const PASSWORD_CHARACTERS = 10
+
+/** Asks for a password or a personal API key, once: a session follows. */
+export function Login () {
+  const [key, setKey] = useState('')
+  const isByKey = key !== ''
+  return (
+    <Form
+      action='Log in'
+      onSubmit={async (read) => await login(isByKey ? { personal_api_key: key } : { email: read('email'), password: read('password') })}
+    >
+      <label for='email'>E-mail</label>
+      <input id='email' name='email' type='email' required={!isByKey} autofocus autocomplete='username' />
+      <label for='password'>Password</label>
+      <input id='password' name='password' type='password' required={!isByKey} minLength={PASSWORD_CHARACTERS} autocomplete='current-password' />
+      <p class='hint'>or</p>
+      <label for='key'>Personal API key</label>
+      <input
+        id='key' type='password' autocomplete='off' placeholder='phx_…' aria-describedby='key-help'
+        value={key} onInput={(event) => setKey(event.currentTarget.value)}
+      />
+      <p id='key-help' class='hint'>
+        Printed by <code>npm start</code>, or created with <code>npx millrace keys create</code>. The key determines your rights.
+      </p>
+    </Form>
+  )
+}
+
+/** Asks somebody who was invited for a name and a password. */
+export function Join ({ token }: { token: string }) {
+  return (
+    <Form
+      action='Join' onSubmit={async (read) => {
+        await login({ invitation: token, password: read('password'), first_name: read('name') })
+        invitation.value = undefined
+      }}
+    >
+      <p>You are invited. Choose a password for your account.</p>
+      <label for='name'>First name</label>
+      <input id='name' name='name' required autofocus maxLength={150} autocomplete='given-name' />
+      <label for='password'>Password</label>
+      <input id='password' name='password' type='password' required minLength={PASSWORD_CHARACTERS} autocomplete='new-password' aria-describedby='password-help' />
+      <p id='password-help' class='hint'>At least {PASSWORD_CHARACTERS} characters.</p>
+      <button type='button' class='quiet' onClick={() => { invitation.value = undefined }}>Log in instead</button>
+    </Form>
+  )
+}
+
+interface FormProps {
+  action: string
+  /** @param read  The text of a field. */
+  onSubmit: (read: (field: string) => string) => Promise<void>
+  children: ComponentChildren
+}
+
+function Form ({ action, onSubmit, children }: FormProps) {
+  const { isBusy, error, attempt } = useAttempt()
+  const refusal = error?.message ?? linkRefusal.value
+  async function submit (event: SubmitEvent & { currentTarget: HTMLFormElement }): Promise<void> {
+    event.preventDefault()
+    const fields = new FormData(event.currentTarget)
+    await attempt(async () => await onSubmit((field) => String(fields.get(field) ?? '')))
+  }
+  return (
+    <main class='login'>
+      <h1>Millrace</h1>
+      <form onSubmit={(event) => { void submit(event) }}>
+        {children}
+        {refusal !== undefined && <p role='alert' class='error'>{refusal}</p>}
+        <button type='submit' class='primary' disabled={isBusy}>{action}</button>
+      </form>
+    </main>
+  )
+}

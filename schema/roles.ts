@@ -1,0 +1,78 @@
+/** What people may do: roles are named sets of scopes, in one project or in all. */
+import { allowsScope, type Scope, SCOPE_OBJECTS, type ScopeObject } from './scopes.ts'
+
+export const ROLES = ['viewer', 'editor', 'admin'] as const
+
+export type Role = typeof ROLES[number]
+
+/** What a user may do in one project, or in all. */
+export interface Membership {
+  /** Null: in all, and for the installation. */
+  project_id: number | null
+  role: Role
+  /** A viewer who sees persons and their events, which editors and administrators do anyway. */
+  sees_persons: boolean
+}
+
+const ALL: readonly Scope[] = SCOPE_OBJECTS.flatMap((object): Scope[] => [`${object}:read`, `${object}:write`])
+
+/** `user:write` is for the own keys, which never exceed their owner; others are for administrators. */
+const VIEWER: readonly Scope[] = [
+  'event_definition:read', 'experiment:read', 'feature_flag:read', 'project:read', 'property_definition:read', 'query:read', 'user:write'
+]
+
+/** Of these, editors only read: what they destroy does not come back. */
+const READ_BY_EDITORS: readonly ScopeObject[] = ['person', 'project']
+
+const SCOPES_OF: Record<Role, readonly string[]> = {
+  viewer: VIEWER,
+  editor: ALL.filter((scope) => !READ_BY_EDITORS.some((object) => scope === `${object}:write`)),
+  admin: ['*']
+}
+
+/** What a key or a session may do. */
+export interface Rights {
+  scopes: readonly string[]
+  /** Null: for all projects. */
+  projectIds: readonly number[] | null
+  /** False: addresses of mail are masked in answers, and there is no SQL. */
+  seesPersons: boolean
+}
+
+export function scopesOf ({ role, sees_persons: seesPersons }: Omit<Membership, 'project_id'>): readonly string[] {
+  return role === 'viewer' && seesPersons ? [...VIEWER, 'event:read', 'person:read'] : SCOPES_OF[role]
+}
+
+/**
+ * The rights of a key or session that its owner has, too.
+ *
+ * @param roles      Of the owner; null: the owner is an account whose keys may do what they say.
+ * @param projectId  Where; null: on a route about no project, where an owner with roles in some projects may do what
+ *   all of them allow.
+ */
+export function limitRights (
+  key: Pick<Rights, 'scopes' | 'projectIds'>, roles: readonly Membership[] | null, projectId: number | null
+): Rights {
+  if (roles === null) return { ...key, seesPersons: true }
+  const isEverywhere = roles.some(({ project_id: id }) => id === null)
+  const projectIds = isEverywhere
+    ? key.projectIds
+    : [...new Set(roles.map(({ project_id: id }) => id ?? 0))].filter((id) => key.projectIds?.includes(id) ?? true)
+  const isAcross = projectId === null && !isEverywhere
+  const counted = roles.filter(({ project_id: id }) =>
+    id === null || (isAcross ? projectIds?.includes(id) : id === projectId))
+  if (counted.length === 0) return { scopes: [], projectIds, seesPersons: false }
+  // In a project, the role there and the role everywhere add up; across projects, only what all allow counts.
+  const allowed = counted.map(scopesOf).reduce(isAcross ? intersect : unite)
+  return { scopes: intersect(key.scopes, allowed), projectIds, seesPersons: allowsScope(allowed, 'person:read') }
+}
+
+function intersect (one: readonly string[], other: readonly string[]): readonly string[] {
+  if (one.includes('*')) return other
+  if (other.includes('*')) return one
+  return ALL.filter((scope) => allowsScope(one, scope) && allowsScope(other, scope))
+}
+
+function unite (one: readonly string[], other: readonly string[]): readonly string[] {
+  return one.includes('*') || other.includes('*') ? ['*'] : [...new Set([...one, ...other])]
+}
