@@ -45,7 +45,7 @@ const ACCOUNT: Record<string, string> = {
   '/api/projects/{project_id}/persons/seen': 'person and event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
-  '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user', '/api/users/{id}': 'user', '/api/invitations': 'user',
+  '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
   '/api/personal_api_keys': 'user', '/api/personal_api_keys/{id}': 'user', '/api/personal_api_keys/{id}/rotate': 'user'
 }
 
@@ -54,7 +54,7 @@ const INSTALLATION: Record<string, string> = {
   '/api/dead_letters': 'dead_letter', '/api/dead_letters/groups': 'dead_letter', '/api/dead_letters/{id}': 'dead_letter',
   '/api/dead_letters/replay': 'dead_letter', '/api/dead_letters/{id}/replay': 'dead_letter', '/api/dead_letters/purge': 'dead_letter',
   '/api/sql': 'query', '/api/sql/download': 'query', '/api/sql/tables': 'query', '/api/status': 'project',
-  '/api/retention': 'project', '/api/watermark': 'project', '/api/watermark/ingest/{id}': 'project'
+  '/api/users/{id}': 'user', '/api/invitations': 'user', '/api/retention': 'project', '/api/watermark': 'project', '/api/watermark/ingest/{id}': 'project'
 }
 
 /** Only keys that may do everything change these. */
