@@ -59,7 +59,7 @@ const WITH_COPIES = '-- Copies of events that are not merged yet change nothing 
 /** Whether an event that is there twice gives the same answer: all that counts is who did something, and when. */
 function takesCopies (question: Question): boolean {
   switch (question.kind) {
-    case 'trend': return question.series.every(({ measure }) => measure === 'people')
+    case 'trend': return question.series.every(({ measure }) => measure === 'people' || measure === 'groups')
     case 'funnel': {
       // A copy could be the second of two steps that both fit its event.
       const names = question.steps.map(({ event }) => event)
@@ -85,10 +85,11 @@ export function nameOf ({ event }: EventChoice): string {
 /** What a series counts, for people: `sum of amount of order paid`. */
 export function nameOfSeries ({ measure, property, ...choice }: Trend['series'][number]): string {
   if (measure === 'events') return nameOf(choice)
-  return measure === 'people' ? `people of ${nameOf(choice)}` : `${measure} of ${property} of ${nameOf(choice)}`
+  if (measure === 'people') return `people of ${nameOf(choice)}`
+  return measure === 'per_person' ? `${nameOf(choice)} per person` : `${measure} of ${property} of ${nameOf(choice)}`
 }
 
 /** How events of a sample count: `weighted` as many as they stand for; people are always those of stored events. */
 export function samplesOf (question: Question): 'weighted' | 'as_stored' {
-  return question.kind === 'trend' && question.series.some(({ measure }) => measure !== 'people') ? 'weighted' : 'as_stored'
+  return question.kind === 'trend' && question.series.some(({ measure }) => measure !== 'people' && measure !== 'groups') ? 'weighted' : 'as_stored'
 }

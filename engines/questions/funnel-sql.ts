@@ -1,7 +1,7 @@
 import { quoteString } from 'chdb-server/sql-lexer'
 import type { ResolvedRange } from './calendar.ts'
 import type { Breakdown, Funnel } from './question.ts'
-import { choiceSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
+import { choiceSql, knownSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /** One row a value of the breakdown, and one with an empty tag for everybody: people and median time by step. */
 export function compileFunnel (funnel: Funnel, projectId: number, range: ResolvedRange): string {
@@ -58,12 +58,12 @@ FROM walks WHERE ${outcome === 'reached' ? `at_${step} > 0` : `at_${step - 1} > 
 function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): string {
   const { steps, breakdown, order } = funnel
   const mask = steps.map((step, index) => `if(${choiceSql(step, projectId)}, ${2 ** index}, 0)`).join(' + ')
-  const tag = breakdown === null ? `'${TAGS.all}'` : tagOf(breakdown.property)
+  const tag = breakdown === null ? `'${TAGS.all}'` : tagOf(breakdown)
   const enters = order === 'in_order' ? 'bitTest(steps, 0)' : '1'
   return `WITH happened AS
 (
     SELECT ${PERSON} AS person, toUInt64(toUnixTimestamp64Milli(timestamp)) AS ms, toUInt64(${mask}) AS steps, ${tag} AS of
-    FROM events AS event ${mergesSql(projectId)}
+    FROM events AS event ${mergesSql(projectId)} ${knownSql(breakdown, projectId)}
     WHERE ${rowsSql({ projectId, includeBots: funnel.includeBots }, steps)} AND ${spanSql(range)} AND steps != 0
 ),
 walks AS

@@ -3,7 +3,7 @@ import type { PropertyCondition } from '../operators/property-conditions.ts'
 import { SORTED_LEVELS } from '../operators/property-test.ts'
 import { quoteString } from 'chdb-server/sql-lexer'
 import type { Calendar, Span } from './calendar.ts'
-import type { EventChoice, Interval } from './question.ts'
+import type { Breakdown, EventChoice, Interval } from './question.ts'
 
 /** What a question is asked of. */
 export interface Subject { projectId: number, includeBots: boolean }
@@ -19,17 +19,24 @@ export function mergesSql (projectId: number): string {
   return `ANY LEFT JOIN (SELECT old_person_id, person_id FROM person_overrides FINAL WHERE project_id = ${projectId}) AS merged ON event.person_id = merged.old_person_id`
 }
 
+/** The join of persons for a breakdown by a property of theirs, behind `mergesSql`. */
+export function knownSql (breakdown: Breakdown | null, projectId: number): string {
+  if (breakdown?.type !== 'person') return ''
+  return `ANY LEFT JOIN (SELECT person_id AS known_id, properties AS person_properties FROM persons FINAL WHERE project_id = ${projectId}) AS known ON ${PERSON} = known.known_id`
+}
+
 /**
  * A property as text, by the rules of flags: null is the text null, and only an absent property is NULL.
  *
+ * @param column  Of JSON.
  * @param sorts  The names of objects are sorted, for what depends on their order: it takes 20 ms a query to plan.
  */
-function propertyText (name: string, sorts: boolean): string {
+function propertyText (name: string, sorts: boolean, column = 'properties'): string {
   const key = quoteString(name)
-  const type = `JSONType(properties, ${key})`
-  const raw = `JSONExtractRaw(properties, ${key})`
+  const type = `JSONType(${column}, ${key})`
+  const raw = `JSONExtractRaw(${column}, ${key})`
   const sorted = sorts ? `${type} IN ('Object', 'Array') AND position(${raw}, '{') > 0, ${sortedJson(raw, SORTED_LEVELS)}, ` : ''
-  return `multiIf(${type} = 'String', JSONExtractString(properties, ${key}), ${sorted}nullIf(${raw}, ''))`
+  return `multiIf(${type} = 'String', JSONExtractString(${column}, ${key}), ${sorted}nullIf(${raw}, ''))`
 }
 
 /** The JSON of an object or a list with sorted names, down to `levels`. */
@@ -57,9 +64,9 @@ export function propertyNumber (name: string): string {
 const LONGEST_VALUE = 200
 
 /** The mark of the value that a property has. */
-export function tagOf (property: string): string {
+export function tagOf ({ property, type }: Breakdown): string {
   const cut = `concat(substringUTF8(text, 1, ${LONGEST_VALUE}), '… (cut, ', toString(lengthUTF8(text)), ' characters, hash ', lower(hex(cityHash64(text))), ')')`
-  const value = `arrayMap(text -> if(lengthUTF8(text) > ${LONGEST_VALUE}, ${cut}, text), [${propertyText(property, true)}])[1]`
+  const value = `arrayMap(text -> if(lengthUTF8(text) > ${LONGEST_VALUE}, ${cut}, text), [${propertyText(property, true, type === 'person' ? 'person_properties' : 'properties')}])[1]`
   return `ifNull(concat('${TAGS.value}', ${value}), '${TAGS.notSet}')`
 }
 

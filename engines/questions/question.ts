@@ -4,7 +4,9 @@ import type { PropertyCondition } from '../operators/property-conditions.ts'
 export const INTERVALS = ['hour', 'day', 'week', 'month'] as const
 export type Interval = typeof INTERVALS[number]
 
-export const MEASURES = ['events', 'people', 'sum', 'average'] as const
+/** Measures of the numbers that a property has. */
+export const NUMBER_MEASURES = ['sum', 'average', 'median', 'p90', 'min', 'max'] as const
+export const MEASURES = ['events', 'people', 'per_person', 'groups', ...NUMBER_MEASURES] as const
 export type Measure = typeof MEASURES[number]
 
 export type Question = Trend | Funnel | Retention
@@ -33,6 +35,8 @@ export interface EventChoice {
 
 /** A property that splits people or events by value: the largest values, and the rest together. */
 export interface Breakdown {
+  /** Whose property; of a person, as it is now. */
+  type: 'event' | 'person'
   property: string
   limit: number
   /** Of the parts of a funnel: the most people first, or by the share that got to the last step. */
@@ -49,7 +53,10 @@ export interface Breakdown {
  *
  * - `events`: events sent; one that stands for a sample counts as many as it stands for.
  * - `people`: different persons, merges followed. Their total is that of different persons of the whole range.
- * - `sum`, `average`: of the numbers that a property has, also in texts; events with anything else are left out.
+ * - `per_person`: events for each of these persons.
+ * - `groups`: different groups of a type, which `property` names.
+ * - `sum`, `average`, `median`, `p90`, `min`, `max`: of the numbers that a property has, also in texts; events with
+ *   anything else are left out. `median` and `p90` are the smallest number that so much of the weight does not exceed.
  */
 export interface Trend extends Asked {
   kind: 'trend'
@@ -58,6 +65,8 @@ export interface Trend extends Asked {
   breakdown: Breakdown | null
   /** Also the previous period: of the same length, and as far as the present one has come. */
   compare: boolean
+  /** One more line, computed of the series: `A / B`. Then the values of a breakdown are those of the first series. */
+  formula: string | null
 }
 
 /**

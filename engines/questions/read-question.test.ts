@@ -75,3 +75,13 @@ t.test('a range that has not ended is compared with as much of the previous peri
   t.same(ask({ last: 7, unit: 'day', whole: true }), ['2026-03-24', '2026-03-30', '2026-03-16T23:00', '2026-03-23T23:00'])
   t.same(ask({ from: '2026-03-01', to: '2026-03-10' }), ['2026-03-01', '2026-03-10', '2026-02-18T23:00', '2026-02-28T23:00'])
 })
+
+t.test('a formula that cannot be computed says what is not understood', async (t) => {
+  for (const [formula, message] of [
+    ['A /', /cannot be read/], ['B', /no series B/], ['sum(A)', /numbers, letters/], ['A ** 2', /numbers, letters/], ['"x"', /numbers, letters/],
+    ['A; A', /numbers, letters/], ['', /numbers, letters/], ['A.b', /numbers, letters/], ['!A', /numbers, letters/], [7, /at most 200/]
+  ] as const) {
+    t.throws(() => readQuestion({ ...trend, formula }), { attr: 'definition__formula', message }, String(formula))
+  }
+  t.match(readQuestion({ ...trend, formula: '-(A + 1.5) * 2' }), { formula: '-(A + 1.5) * 2' })
+})

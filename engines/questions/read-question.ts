@@ -2,7 +2,8 @@ import { invalidField, DefinitionError } from '../errors.ts'
 import { readConditions } from '../operators/property-conditions.ts'
 import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
-import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
+import { compileFormula } from './formula.ts'
+import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, type Measure, MEASURES, NUMBER_MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
 
 /** Of the form of a definition; another form gets another number. */
 export const QUESTION_VERSION = 1
@@ -32,7 +33,7 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
 function readKind (place: Place): Question {
   const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention'])
   switch (kind) {
-    case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare'))
+    case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare', 'formula'))
     case 'funnel': return readFunnel(place.fields(...SHARED, 'steps', 'window', 'order', 'breakdown'))
     case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'cohort', 'start', 'returning'))
   }
@@ -52,13 +53,27 @@ function readTrend (field: FieldsOf): Trend {
   const series = field('series').entries(QUESTION_LIMITS.series).map((place) => {
     const of = place.fields('event', 'where', 'measure', 'property')
     const measure = orElse(of('measure'), 'events').oneOf(MEASURES)
-    return { ...readEvent(of), measure, property: measure === 'sum' || measure === 'average' ? of('property').propertyName() : null }
+    return { ...readEvent(of), measure, property: NEEDS_PROPERTY.has(measure) ? of('property').propertyName() : null }
   })
   const compare = readFlag(field('compare'))
   return {
     kind: 'trend', ...readShared(field), interval: orElse(field('interval'), 'day').oneOf(INTERVALS),
-    series, breakdown: readBreakdown(field('breakdown')), compare
+    series, breakdown: readBreakdown(field('breakdown')), compare, formula: readFormula(field('formula'), series.length)
   }
+}
+
+const NEEDS_PROPERTY: ReadonlySet<Measure> = new Set([...NUMBER_MEASURES, 'groups'])
+
+function readFormula (place: Place, series: number): string | null {
+  const { value } = place
+  if (value === undefined || value === null) return null
+  if (typeof value !== 'string' || value.length > 200) throw place.error('A formula of at most 200 characters is expected.')
+  try {
+    compileFormula(value, series)
+  } catch (error) {
+    throw place.error(error instanceof Error ? error.message : String(error))
+  }
+  return value
 }
 
 function readFunnel (field: FieldsOf): Funnel {
@@ -113,9 +128,9 @@ function readEvent (field: FieldsOf): EventChoice {
 
 function readBreakdown (place: Place, more: string[] = []): Breakdown | null {
   if (place.value === undefined || place.value === null) return null
-  const field = place.fields('property', 'limit', ...more)
+  const field = place.fields('type', 'property', 'limit', ...more)
   return {
-    property: field('property').propertyName(), limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown),
+    type: orElse(field('type'), 'event').oneOf(['event', 'person'] as const), property: field('property').propertyName(), limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown),
     order: orElse(field('order'), 'people').oneOf(['people', 'worst', 'best']),
     attribution: orElse(field('attribution'), 'first').oneOf(['first', 'any'])
   }

@@ -1,7 +1,8 @@
 /** Shapes the rows of a query into an answer with all buckets, including empty ones. */
 import { listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
 import { nameOf, nameOfSeries } from './compile-question.ts'
-import { type Funnel, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
+import { compileFormula } from './formula.ts'
+import { type Funnel, type Measure, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
 import { TAGS } from './question-sql.ts'
 
 /** Of which part something is said: all, one value of the breakdown, events without the property, or the rest. */
@@ -20,7 +21,7 @@ export interface Point {
 }
 
 export interface TrendLine extends Part {
-  /** Which of the asked series, from 0. */
+  /** Which of the asked series, from 0; the line of a formula comes after them. */
   series: number
   name: string
   /** One a point; null: there is no average, or the point has not begun or is removed. */
@@ -110,6 +111,21 @@ function byRank (one: TrendLine, other: TrendLine): number {
   return Number(one.part === 'rest') - Number(other.part === 'rest') || (other.total ?? 0) - (one.total ?? 0)
 }
 
+const ZERO_OF_NOTHING: ReadonlySet<Measure> = new Set(['events', 'people', 'groups', 'sum'])
+
+/** One line a part; all series have the same parts. */
+function computeFormula (formula: string, series: number, lines: readonly TrendLine[]): TrendLine[] {
+  const compute = compileFormula(formula, series)
+  return [...Map.groupBy(lines, tagOfPart).values()].map((ofPart) => {
+    const [first] = ofPart
+    if (first === undefined) throw new Error('a group is never empty')
+    return {
+      ...first, series, name: formula, left_out: 0, total: compute(ofPart.map(({ total }) => total)),
+      values: first.values.map((_, at) => compute(ofPart.map(({ values }) => values[at] ?? null)))
+    }
+  }).sort(byRank)
+}
+
 function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRow[]): TrendAnswer {
   const shape = (span: Span, wanted: number): { points: Point[], lines: TrendLine[] } => {
     const buckets = listBuckets(span, trend.interval, range)
@@ -117,7 +133,10 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
     const lines = trend.series.flatMap((series, index) => {
       const ofSeries = Map.groupBy(found.filter(([of]) => Number(of) === index + 1), ([, , tag]) => String(tag))
       if (trend.breakdown === null && ofSeries.size === 0) ofSeries.set(TAGS.all, [])
-      const empty = series.measure === 'average' ? null : 0
+      // A formula needs the same parts of all series.
+      const tags = trend.formula === null ? [] : found.map(([, , tag]) => String(tag))
+      for (const tag of tags) ofSeries.set(tag, ofSeries.get(tag) ?? [])
+      const empty = ZERO_OF_NOTHING.has(series.measure) ? 0 : null
       return [...ofSeries].map(([tag, ofTag]): TrendLine => {
         const stored = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
         const get = (bucket: string, { from = 0, to }: Pick<Span, 'to'> & Partial<Span>): number | null =>
@@ -127,6 +146,7 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
         return { series: index, name: nameOfSeries(series), ...readPart(tag), values, total: get('', { to: span.to }), left_out: leftOut }
       }).sort(byRank)
     })
+    if (trend.formula !== null) lines.push(...computeFormula(trend.formula, trend.series.length, lines))
     const points = buckets.map(({ start, from, to }) => ({
       start,
       is_partial: from < Math.max(span.from, range.keptFrom) || to > span.to || to > range.now,

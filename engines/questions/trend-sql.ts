@@ -1,7 +1,7 @@
 import { quoteString } from 'chdb-server/sql-lexer'
 import { indexOfBucket, listBuckets, type ResolvedRange } from './calendar.ts'
-import type { Breakdown, Interval, Measure, Trend } from './question.ts'
-import { bucketSql, choiceSql, hasPersonConditions, instantSql, mergesSql, PERSON, propertyNumber, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
+import { type Breakdown, type Interval, type Measure, NUMBER_MEASURES, type Trend } from './question.ts'
+import { bucketSql, choiceSql, hasPersonConditions, instantSql, knownSql, mergesSql, PERSON, propertyNumber, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /**
  * One row a series, period, value of the breakdown and bucket, and one with an empty bucket for all of them together,
@@ -19,7 +19,7 @@ ORDER BY series, period, tag, bucket`
 function compileSeries (trend: Trend, index: number, projectId: number, range: ResolvedRange): string {
   const { breakdown, compare, interval } = trend
   const series = seriesOf(trend, index)
-  const { measure, property } = series
+  const { measure } = series
   const keys: Record<string, string> = {
     ...compare && { period: `timestamp < ${instantSql(range.from)}` },
     ...breakdown !== null && { tag: shownTagSql(trend, series, breakdown, projectId, range) }
@@ -30,7 +30,7 @@ function compileSeries (trend: Trend, index: number, projectId: number, range: R
   // What all buckets have together is made of what each has, and not of the events again.
   return `    SELECT ${index + 1} AS series, ${compare ? 'period' : 'toUInt8(0) AS period'}, ${breakdown === null ? `'${TAGS.all}' AS tag` : 'tag'},
         if(grouping(start) = 0, ${startSql(interval)}, '') AS bucket,
-        ${measureSql(measure)} AS measure, ${property === null ? 'toFloat64(0)' : 'toFloat64(sumIf(weight, number IS NULL))'} AS left_out
+        ${measureSql(measure)} AS measure, ${isOfNumbers(series) ? 'toFloat64(sumIf(weight, number IS NULL))' : 'toFloat64(0)'} AS left_out
     FROM (${eventsSql(trend, series, { projectId, spans, columns: Object.entries(keys).map(([key, sql]) => `${sql} AS ${key}`) })})
     GROUP BY ${Object.keys(keys).join(', ')} WITH ROLLUP HAVING 1${shared}`
 }
@@ -48,12 +48,12 @@ export function compileTrendPersons (
   const span = isPrevious ? range.previous : range
   if (start !== null) indexOfBucket(listBuckets(span, interval, range), start)
   const columns = [
-    ...series.measure === 'people' ? [] : [`${PERSON} AS person`], 'timestamp AS happened', `${bucketSql('timestamp', interval, range)} AS start`,
+    ...needsPerson(series) ? [] : [`${PERSON} AS person`], 'timestamp AS happened', `${bucketSql('timestamp', interval, range)} AS start`,
     ...breakdown === null ? [] : [`${shownTagSql(trend, series, breakdown, projectId, range)} AS tag`]
   ]
   // Events without a number are left out of the value.
   const isIn = [
-    ...series.property === null ? [] : ['number IS NOT NULL'],
+    ...isOfNumbers(series) ? ['number IS NOT NULL'] : [],
     ...start === null ? [] : [`${startSql(interval)} = ${quoteString(start)}`],
     ...breakdown === null ? [] : [`tag = ${quoteString(tag)}`]
   ]
@@ -62,7 +62,13 @@ FROM (${eventsSql(trend, series, { projectId, spans: spanSql(span), columns, has
 ${isIn.length === 0 ? '' : `WHERE ${isIn.join(' AND ')} `}GROUP BY person`
 }
 
-function seriesOf (trend: Trend, index: number): Trend['series'][number] {
+type Series = Trend['series'][number]
+
+const isOfNumbers = ({ measure }: Series): boolean => NUMBER_MEASURES.some((each) => each === measure)
+
+const needsPerson = ({ measure }: Series): boolean => measure === 'people' || measure === 'per_person'
+
+function seriesOf (trend: Trend, index: number): Series {
   const series = trend.series[index]
   if (series === undefined) throw new Error(`there is no series ${index}`)
   return series
@@ -70,22 +76,32 @@ function seriesOf (trend: Trend, index: number): Trend['series'][number] {
 
 /** The events of a series in some spans of time. */
 function eventsSql (
-  { includeBots }: Trend, series: Trend['series'][number],
-  { projectId, spans, columns, hasPerson = series.measure === 'people' }: { projectId: number, spans: string, columns: readonly string[], hasPerson?: boolean }
+  { includeBots, breakdown }: Trend, series: Series,
+  { projectId, spans, columns, hasPerson = needsPerson(series) }:
+  { projectId: number, spans: string, columns: readonly string[], hasPerson?: boolean }
 ): string {
   const { measure, property } = series
-  return `SELECT ${[
-    'sample_weight AS weight', ...measure === 'people' ? [`${PERSON} AS person`] : [], ...property === null ? [] : [`${propertyNumber(property)} AS number`], ...columns
-  ].join(', ')}
-        FROM events AS event ${hasPerson || hasPersonConditions([series]) ? mergesSql(projectId) : ''}
+  const joinsMerges = hasPerson || hasPersonConditions([series]) || breakdown?.type === 'person'
+  const all = [
+    'sample_weight AS weight',
+    ...needsPerson(series) ? [`${PERSON} AS person`] : [],
+    ...property === null ? [] : [measure === 'groups' ? groupSql(property) : `${propertyNumber(property)} AS number`],
+    ...columns
+  ]
+  return `SELECT ${all.join(', ')}
+        FROM events AS event ${joinsMerges ? mergesSql(projectId) : ''} ${knownSql(breakdown, projectId)}
         WHERE ${rowsSql({ projectId, includeBots }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
 }
 
+const groupSql = (type: string): string => `groups[${quoteString(type)}] AS member`
+
 /** The part of the breakdown that an event is shown in: the largest are found in the range alone. */
-function shownTagSql (trend: Trend, series: Trend['series'][number], { property, limit }: Breakdown, projectId: number, range: ResolvedRange): string {
-  const tag = tagOf(property)
+function shownTagSql (trend: Trend, of: Series, breakdown: Breakdown, projectId: number, range: ResolvedRange): string {
+  const tag = tagOf(breakdown)
+  // A formula computes with the same parts of all series.
+  const series = trend.formula === null ? of : seriesOf(trend, 0)
   const events = eventsSql(trend, series, { projectId, spans: spanSql(range), columns: [`${tag} AS tag`] })
-  return `if((${tag} AS own) IN (SELECT tag FROM (${events}) GROUP BY tag ORDER BY ${rankSql(series.measure)} DESC, tag LIMIT ${limit}), own, '${TAGS.rest}')`
+  return `if((${tag} AS own) IN (SELECT tag FROM (${events}) GROUP BY tag ORDER BY ${rankSql(series.measure)} DESC, tag LIMIT ${breakdown.limit}), own, '${TAGS.rest}')`
 }
 
 /** The name of a bucket. */
@@ -100,10 +116,22 @@ function measureSql (measure: Measure): string {
     case 'sum': return 'toNullable(toFloat64(ifNull(sum(number * weight), 0)))'
     // Of no numbers there is no average.
     case 'average': return 'if(count(number) = 0, NULL, sum(number * weight) / sumIf(weight, number IS NOT NULL))'
+    case 'median': return quantileSql(0.5)
+    case 'p90': return quantileSql(0.9)
+    case 'min': case 'max': return `${measure}(number)`
+    case 'per_person': return 'if(count() = 0, NULL, sum(weight) / uniqExact(person))'
+    case 'groups': return "toNullable(toFloat64(uniqExactIf(member, member != '')))"
   }
 }
 
+/** Weights count to a millionth: the function takes whole numbers. */
+function quantileSql (level: number): string {
+  return `if(count(number) = 0, NULL, toNullable(quantileExactWeightedIf(${level})(assumeNotNull(number), toUInt64(round(weight * 1000000)), number IS NOT NULL)))`
+}
+
+const ADDS_UP: ReadonlySet<Measure> = new Set(['events', 'people', 'groups', 'sum'])
+
 /** By which the largest values of a breakdown are found: a high average of few events says little. */
 function rankSql (measure: Measure): string {
-  return measure === 'average' ? 'sum(weight)' : measureSql(measure)
+  return ADDS_UP.has(measure) ? measureSql(measure) : 'sum(weight)'
 }

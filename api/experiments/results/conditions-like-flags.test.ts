@@ -151,10 +151,12 @@ t.test('an operator says the same in flags, rules, questions and experiments', a
   await compare(t, asked, VALUES)
 })
 
+const BREAKDOWN = { type: 'event', limit: 10, order: 'people', attribution: 'first' } as const
+
 t.test('equal values are one part of a breakdown', async (t) => {
   // Longer ones are cut.
   const values = VALUES.filter((text) => text === null || text.length < 100).map(send)
-  const rows = await select<{ tag: string }>(`${tagOf('k')} AS tag`, values)
+  const rows = await select<{ tag: string }>(`${tagOf({ ...BREAKDOWN, property: 'k' })} AS tag`, values)
   values.forEach(({ properties, text }, index) => {
     const expected = 'k' in properties ? `${TAGS.value}${propertyText(properties.k)}` : TAGS.notSet
     t.equal(rows[index]?.tag, expected, show({ text }))

@@ -83,7 +83,10 @@ interface TrendViewProps { answered: Answered, answer: TrendAnswer, definition: 
 function TrendView ({ answered: { timezone, from }, answer: { points, lines, previous }, definition, isFolded, open }: TrendViewProps) {
   const now = nameLines(lines, definition, '')
   const before = nameLines(previous?.lines ?? [], definition, ' (before)')
-  const drawn = now.slice(0, previous === null ? DRAWN : DRAWN_PAIRS).flatMap((line, colour) => {
+  const hasFormula = definition.kind === 'trend' && definition.formula !== null
+  const isAsked = ({ series }: TrendLine): boolean => definition.kind === 'trend' && series < definition.series.length
+  const mayOpen = (line: TrendLine): boolean => isAsked(line) && definition.kind === 'trend' && definition.series[line.series]?.measure !== 'groups'
+  const drawn = now.filter((line) => !hasFormula || !isAsked(line)).slice(0, previous === null ? DRAWN : DRAWN_PAIRS).flatMap((line, colour) => {
     const then = before.find(({ series, part, value }) => series === line.series && part === line.part && value === line.value)
     return [{ ...line, colour, of: points, isBefore: false }, ...then === undefined ? [] : [{ ...then, colour, of: previous?.points ?? [], isBefore: true }]]
   })
@@ -107,7 +110,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
     const start = at === undefined ? null : (isBefore ? previous?.points : points)?.[at]?.start
     const cell = { series: line.series, part: line.part, value: line.value, start, previous: isBefore }
     const title = `${line.title}${start == null ? '' : `, ${pointName(start, timezone)}`}`
-    return <td key={line.title} class='number'><PeopleNumber of={value} title={title} cell={cell} text={formatMeasure(value)} open={open} /></td>
+    return <td key={line.title} class='number'><PeopleNumber of={value} title={title} cell={cell} text={formatMeasure(value)} open={mayOpen(line) ? open : undefined} /></td>
   })
   const table = (
     <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${title}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${title}`)]}>

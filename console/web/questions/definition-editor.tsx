@@ -5,7 +5,7 @@ import { projectId } from '../router.ts'
 import { currentSession } from '../session.ts'
 import { Checkbox, Label, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
+import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, needsProperty, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
@@ -37,6 +37,7 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
           />
         )}
         {definition.kind === 'trend' && <Checkbox label='Compare with the previous period' isOn={definition.compare} onChange={(compare) => edit({ compare })} />}
+        {definition.kind === 'trend' && <label>Formula <input size={12} placeholder='A / B' value={definition.formula ?? ''} onInput={({ currentTarget: { value } }) => edit({ formula: value.trim() === '' ? null : value })} /></label>}
         <Checkbox label='Include bots' isOn={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
       </div>
       {definition.kind !== 'retention' && <BreakdownFields definition={definition} names={names} onChange={onChange} />}
@@ -109,7 +110,8 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
       <Checkbox label='Broken down by a property' isOn={breakdown !== null} onChange={(isOn) => edit(isOn ? { property: '', limit: 10 } : null)} />
       {breakdown !== null && (
         <>
-          <PropertyField label='Property' value={breakdown.property} names={names} onChange={(property) => edit({ ...breakdown, property })} />
+          <Select label='-Whose' value={breakdown.type ?? 'event'} options={[['event', 'of the event'], ['person', 'of the person']]} onChange={(type) => edit({ ...breakdown, type })} />
+          <PropertyField label='Property' value={breakdown.property} names={names} isOfPerson={breakdown.type === 'person'} onChange={(property) => edit({ ...breakdown, property })} />
           <NumberField label='Top values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
           {definition.kind === 'funnel' && (
             <>
@@ -136,7 +138,9 @@ function TrendFields ({ definition, names, onChange }: EditorProps<Trend>) {
           <>
             <div class='toolbar'>
               <Select label='Count' value={each.measure} options={Object.entries(MEASURES)} onChange={(measure) => set({ measure })} />
-              {(each.measure === 'sum' || each.measure === 'average') && <PropertyField label='property' value={each.property ?? ''} names={names} onChange={(property) => set({ property })} />}
+              {each.measure === 'groups'
+                ? <label>group type <input required value={each.property ?? ''} onInput={(event) => set({ property: event.currentTarget.value })} /></label>
+                : needsProperty(each.measure) && <PropertyField label='property' value={each.property ?? ''} names={names} onChange={(property) => set({ property })} />}
             </div>
             <EventField withPersons label={`Event ${index + 1}`} value={each} names={names} onChange={set} />
           </>

@@ -14,9 +14,9 @@ export interface Range { last?: number, unit?: string, whole?: boolean, from?: s
 /** `week_starts` null: as the project's weeks do. */
 interface Shared { version: 1, range: Range, include_bots: boolean, week_starts: string | null }
 /** `order` and `attribution` are of funnels. */
-interface Breakdown { property: string, limit: number, order?: string, attribution?: string }
+interface Breakdown { type?: string, property: string, limit: number, order?: string, attribution?: string }
 
-export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean }
+export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean, formula: string | null }
 export interface Funnel extends Shared { kind: 'funnel', steps: EventChoice[], window: { value: number, unit: string }, order: string, breakdown: Breakdown | null }
 export interface Retention extends Shared { kind: 'retention', interval: string, cohort: string, start: EventChoice, returning: EventChoice }
 
@@ -34,7 +34,12 @@ export const KINDS = {
 
 export type Kind = keyof typeof KINDS
 
-export const MEASURES = { events: 'events', people: 'people', sum: 'sum of', average: 'average of' } as const
+export const MEASURES: Readonly<Record<string, string>> = {
+  events: 'events', people: 'people', per_person: 'events per person', groups: 'groups of type', sum: 'sum of', average: 'average of', median: 'median of',
+  p90: '90th percentile of', min: 'minimum of', max: 'maximum of'
+}
+
+export const needsProperty = (measure: string): boolean => measure.startsWith('groups') || MEASURES[measure]?.endsWith(' of') === true
 
 const ANY: EventChoice = { event: null, where: [] }
 export const EMPTY_EVENT: EventChoice = { event: '', where: [] }
@@ -43,7 +48,7 @@ export function newDefinition (kind: Kind): Definition {
   const shared = { version: 1, include_bots: false, week_starts: null } as const
   const month = { last: 30, unit: 'day' }
   switch (kind) {
-    case 'trend': return { kind, ...shared, range: month, interval: 'day', series: [{ ...EMPTY_EVENT, measure: 'events' }], breakdown: null, compare: false }
+    case 'trend': return { kind, ...shared, range: month, interval: 'day', series: [{ ...EMPTY_EVENT, measure: 'events' }], breakdown: null, compare: false, formula: null }
     case 'funnel': return { kind, ...shared, range: month, steps: [EMPTY_EVENT, EMPTY_EVENT], window: { value: 14, unit: 'day' }, order: 'in_order', breakdown: null }
     case 'retention': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', cohort: 'first', start: EMPTY_EVENT, returning: ANY }
   }
@@ -79,10 +84,9 @@ export function describeConditions (where: EventChoice['where']): string {
 export function describeQuestion (definition: Definition): string {
   switch (definition.kind) {
     case 'trend': {
-      const series = definition.series.map((each) => each.measure === 'sum' || each.measure === 'average'
-        ? `${MEASURES[each.measure]} ${each.property ?? ''} of ${describeEvent(each)}`
-        : `${each.measure ?? 'events'} of ${describeEvent(each)}`)
-      return `${series.join(', ')} by ${definition.interval}${by(definition.breakdown)}`
+      const series = definition.series.map((each) =>
+        `${MEASURES[each.measure] ?? each.measure}${needsProperty(each.measure) ? ` ${each.property ?? ''}` : ''} of ${describeEvent(each)}`)
+      return `${definition.formula == null ? '' : `${definition.formula} for `}${series.join(', ')} by ${definition.interval}${by(definition.breakdown)}`
     }
     case 'funnel': {
       const steps = definition.steps.map(describeEvent)
@@ -101,7 +105,7 @@ export const RANGES = [
 export const describeUnits = ({ last = 30, unit = 'day', whole = false }: Range): string => `${last} ${whole ? 'whole ' : ''}${unit}`
 
 function by (breakdown: Breakdown | null): string {
-  return breakdown === null ? '' : `, by ${breakdown.attribution === 'any' ? 'any ' : ''}${breakdown.property}`
+  return breakdown === null ? '' : `, by ${breakdown.attribution === 'any' ? 'any ' : ''}${breakdown.type === 'person' ? 'the person’s ' : ''}${breakdown.property}`
 }
 
 /** A value of a breakdown; labels that are not values are in parentheses. */

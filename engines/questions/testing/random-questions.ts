@@ -1,5 +1,5 @@
 import { pickOne, type Random } from '../../../test/support/random.ts'
-import type { PlainQuestion } from './plain-answer.ts'
+import { FORMULAS, type PlainQuestion } from './plain-answer.ts'
 
 /** Zones with the days on which their clocks change: at midnight in Cairo and Santiago, and never in Kolkata. */
 export const ZONES = [
@@ -27,9 +27,13 @@ export function randomEvent (random: Random, changes: readonly string[]) {
     // A third comes late, by up to three weeks: questions go by when an event happened, never by when it came.
     receivedAt: at + (random() < 0.3 ? Math.floor(random() * 21 * DAY_MS) : 0),
     event: pickOne(EVENTS, random), distinctId: `d${Math.floor(random() * 40)}`, at, isBot: random() < 0.06,
-    weight: random() < 0.1 ? 4 : 1,
+    weight: random() < 0.1 ? 4 : 1, groups: randomGroups(random),
     properties: { ...randomPlan(random), ...amount === undefined ? {} : { amount } }
   }
+}
+
+function randomGroups (random: Random): Record<string, string> {
+  return random() < 0.4 ? {} : { company: `c${Math.floor(random() * 6)}` }
 }
 
 function randomPlan (random: Random): { plan?: unknown } {
@@ -72,19 +76,21 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
     : { last: 1 + Math.floor(random() * (unit === 'day' ? 12 : unit === 'week' ? 3 : 2)), unit, whole: random() < 0.3 }
   const now = around + Math.floor((random() * 4 - 1) * DAY_MS)
   const measure = () => {
-    const measure = pickOne(['events', 'people', 'sum', 'average'], random)
-    return { ...randomChoice(random), measure, property: 'amount' }
+    const measure = pickOne(['events', 'people', 'sum', 'average', 'median', 'p90', 'min', 'max', 'per_person', 'groups'], random)
+    return { ...randomChoice(random), measure, property: measure === 'groups' ? 'company' : 'amount' }
   }
   const order = pickOne(['in_order', 'in_order', 'any_order'], random)
   const steps = order === 'in_order'
     ? Array.from({ length: 2 + Math.floor(random() * 4) }, () => randomChoice(random))
     : EVENTS.slice(0, 2 + Math.floor(random() * 3)).map((event) => ({ ...randomChoice(random, false), event }))
+  const series = Array.from({ length: 1 + Math.floor(random() * 3) }, measure)
   return {
     now,
     question: {
+      formula: series.length === 2 && random() < 0.6 ? pickOne(Object.keys(FORMULAS), random) : null,
       kind, range, interval, compare, order, steps, include_bots: random() < 0.3, week_starts: pickOne(['monday', 'sunday'], random),
-      series: Array.from({ length: 1 + Math.floor(random() * 3) }, measure),
-      breakdown: random() < 0.5 ? { property: pickOne(['plan', 'plan', 'amount'], random), limit: pickOne([1, 3, 25], random) } : null,
+      series,
+      breakdown: random() < 0.5 ? { ...random() < 0.3 && { type: 'person' }, property: pickOne(['plan', 'plan', 'amount'], random), limit: pickOne([1, 3, 25], random) } : null,
       attribution: pickOne(['first', 'any'], random),
       window: pickOne([{ value: 10, unit: 'minute' }, { value: 5, unit: 'hour' }, { value: 3, unit: 'day' }, { value: 60, unit: 'day' }], random),
       start: randomChoice(random), returning: randomChoice(random), cohort: pickOne(['first', 'any'], random)
