@@ -40,15 +40,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 78_982,
+  lines: 79_133,
   serverLines: 5_500,
   platformLines: 4_681,
-  trackedFiles: 1_550,
+  trackedFiles: 1_551,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
-  assertions: 154,
-  casts: 272,
+  assertions: 153,
+  casts: 271,
   phrases: 75
 } satisfies Record<keyof House, number>
 
