@@ -5,7 +5,7 @@ import type { SchemaFailure } from '../engines/json-schema/evaluation.ts'
 import type { ActiveRule } from '../engines/rules/apply-rules.ts'
 import type { UuidWords } from '../engines/uuid.ts'
 import { EVENT_COLUMNS } from '../schema/wire/event-row.ts'
-import type { DroppedEvent, WarningReason, WarningSample, WarningTotal } from '../schema/wire/ingestion-warnings.ts'
+import type { DroppedEvent, WarningReason, WarningTotal } from '../schema/wire/ingestion-warnings.ts'
 import type { EncodedUpdate } from './publish/persons-partitions.ts'
 
 /** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */
@@ -175,22 +175,13 @@ export function drop (reason: DropReason, cause: Partial<Omit<Dropped, 'kind' | 
 
 /** Warnings about the events of one request; crosses threads. */
 export interface RequestWarnings {
-  counts: Partial<Record<WarningReason, number>>
-  /** The first few cases of each reason. */
-  samples: { reason: WarningReason, sample: WarningSample }[]
-  /** What rules did with the events, and which schemas they do not meet. */
-  definitions?: DefinitionCount[]
+  /** By reason, and by rule or schema; with the first few cases of each. */
+  counts: WarningCount[]
   /** The first dropped events that have a uuid. */
-  drops?: Omit<DroppedEvent, 'projectId'>[]
+  drops: Omit<DroppedEvent, 'projectId'>[]
 }
 
-/** Which rule, or which schema. */
-export type DefinitionId = Pick<WarningTotal, 'rule' | 'schema'>
+export type WarningCount = Omit<WarningTotal, 'projectId' | 'minute'>
 
-/** How many events of a request a rule dropped or changed, or do not meet a schema. */
-export interface DefinitionCount {
-  of: DefinitionId
-  reason: WarningReason
-  count: number
-  samples: WarningSample[]
-}
+/** What is counted: a reason, and which rule or schema did it. */
+export type Warned = Pick<WarningTotal, 'reason' | 'rule' | 'schema'>

@@ -15,7 +15,7 @@ import { openSdkFiles } from './browser-sdk/sdk-files.ts'
 import { reportEnforced } from './capture/enforced-versions.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
 import { openCapture } from './capture/open-capture.ts'
-import { createNoteRefusal, createNoteUnknownPath } from './warnings/collect-warnings.ts'
+import { createNoteRefusals } from './warnings/collect-warnings.ts'
 import type { IngestConfig } from './config.ts'
 import { openCookielessSalts } from './normalise/cookieless-salts.ts'
 import { openPublishing, type Publishing } from './publish/open-publishing.ts'
@@ -84,8 +84,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const app = await buildIngestApp({
     capture, counts, logger, processId,
     ending: ending.signal,
-    noteRefusal: createNoteRefusal(publishing.warnings, Date.now),
-    noteUnknownPath: createNoteUnknownPath(publishing.warnings, Date.now),
+    ...createNoteRefusals(publishing.warnings, Date.now),
     browserSdk: { keys, files: await openSdkFiles() },
     apiUrl: config.apiUrl,
     trustedProxies: config.trustedProxies,

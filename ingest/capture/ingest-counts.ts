@@ -73,6 +73,6 @@ export function countTaken (
   counts.received += received
   counts.accepted += taken
   counts.quarantined += quarantined
-  counts.unknownVisitors += warnings?.counts.visitor_unknown ?? 0
+  counts.unknownVisitors += warnings?.counts.find(({ reason }) => reason === 'visitor_unknown')?.count ?? 0
   return taken
 }

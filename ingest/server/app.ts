@@ -5,7 +5,7 @@ import { type HealthOptions, healthRoutes } from '../../platform/health-and-read
 import { answerClientError, answerHalfClosed, closeUnusedConnections, discardRest, discardRests, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../engines/body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
-import type { NoteUnknownPath } from '../warnings/collect-warnings.ts'
+import type { NoteRefusals } from '../warnings/collect-warnings.ts'
 import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser-sdk-routes.ts'
 import { createAnswerError } from './answer-error.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
@@ -18,7 +18,7 @@ export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerErro
   logger: Logger
   /** Where everything that is not capture goes. */
   apiUrl: string
-  noteUnknownPath: NoteUnknownPath
+  noteUnknownPath: NoteRefusals['noteUnknownPath']
   /** Proxies whose forwarded headers are believed: addresses and ranges, comma separated; empty: none. */
   trustedProxies: string
   /** Fires when the process ends. */

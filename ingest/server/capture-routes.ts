@@ -5,11 +5,11 @@ import { allowedOrigin, allowOrigin, allowPreflight } from '../../platform/cross
 import { HttpError } from '../../engines/errors.ts'
 import type { Capture, CaptureRequest } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
-import type { NoteRefusal } from '../warnings/collect-warnings.ts'
+import type { NoteRefusals } from '../warnings/collect-warnings.ts'
 
 export interface CaptureRoutesOptions {
   capture: Capture
-  noteRefusal: NoteRefusal
+  noteRefusal: NoteRefusals['noteRefusal']
   counts: IngestCounts
   answerError: AnswerError
 }

@@ -6,7 +6,7 @@ import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
 import { endWithClient } from '../../platform/http-server.ts'
 import { FORWARDED } from '../../schema/wire/forwarded-request.ts'
-import type { NoteUnknownPath } from '../warnings/collect-warnings.ts'
+import type { NoteRefusals } from '../warnings/collect-warnings.ts'
 import { CAPTURE_PATHS } from './capture-routes.ts'
 
 /** Paths of the reference that Millrace does not serve; a clear answer beats a puzzling one from behind. */
@@ -33,7 +33,7 @@ const FLAGS_SILENCE_MS = 10_000
 
 interface ForwardOptions {
   apiUrl: string
-  noteUnknownPath: NoteUnknownPath
+  noteUnknownPath: NoteRefusals['noteUnknownPath']
   ending?: AbortSignal | undefined
   flagsSilenceMs?: number
 }

@@ -8,9 +8,7 @@ import { toDistinctId } from '../../schema/wire/identity.ts'
 import {
   MAX_DROPS_PER_MINUTE, MAX_SAMPLES, MAX_SAMPLE_TEXT, NO_PROJECT, type WarningReason, type WarningSample
 } from '../../schema/wire/ingestion-warnings.ts'
-import type {
-  DefinitionCount, DefinitionId, Dropped, DropReason, EventWarning, Outcome, RequestWarnings
-} from '../event.ts'
+import type { Dropped, DropReason, EventWarning, Outcome, RequestWarnings, Warned } from '../event.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { formatUuid, parseUuid } from '../../engines/uuid.ts'
 import type { WarningTotals } from './warning-totals.ts'
@@ -39,37 +37,28 @@ export class WarningCollector {
     // Nearly every event ends here.
     if (kind === 'stored' && unmet === null && warnings.length === 0 && changedBy.length === 0) return
     for (const warning of warnings) this.add(warning, sent)
-    for (const { id } of changedBy) this.#count('rule_changed', { rule: id })
+    for (const { id } of changedBy) this.#count({ reason: 'rule_changed', rule: id })
     if (unmet !== null) {
-      const entry = this.#count(UNMET_REASONS[kind], { schema: unmet.schema.id })
-      if (entry.samples.length < MAX_SAMPLES) {
-        entry.samples.push(describeEvent(sent, describeSchemaFailure(unmet.failure), this.#receivedAt))
-      }
+      this.#count({ reason: UNMET_REASONS[kind], schema: unmet.schema.id },
+        () => describeEvent(sent, describeSchemaFailure(unmet.failure), this.#receivedAt))
     }
     if (kind === 'dropped') this.#addDropped(outcome, sent)
   }
 
   /** Counts a warning about an event, once for each reason. */
   add ({ reason, value }: EventWarning, sent: unknown): void {
-    const { counts, samples } = this.#warnings()
-    const count = (counts[reason] ?? 0) + 1
-    counts[reason] = count
-    if (count <= MAX_SAMPLES) samples.push({ reason, sample: describeEvent(sent, value(), this.#receivedAt) })
+    this.#count({ reason }, () => describeEvent(sent, value(), this.#receivedAt))
   }
 
   /** Counts a dropped event, and names it if it has a uuid. */
   #addDropped ({ reason, rule, unmet }: Dropped, sent: unknown): void {
-    if (rule !== null) {
-      const entry = this.#count(reason, { rule: rule.id })
-      // Omits the distinct id: the rule may exist to keep exactly that out.
-      const sample = (): WarningSample => ({ ...describeEvent(sent, rule.name, this.#receivedAt), distinctId: '' })
-      if (entry.samples.length < MAX_SAMPLES) entry.samples.push(sample())
-    } else if (unmet === null) this.add({ reason, value: () => faultOf(reason, sent) }, sent)
+    // Omits the distinct id: the rule may exist to keep exactly that out.
+    if (rule !== null) this.#count({ reason, rule: rule.id }, () => ({ ...describeEvent(sent, rule.name, this.#receivedAt), distinctId: '' }))
+    else if (unmet === null) this.add({ reason, value: () => faultOf(reason, sent) }, sent)
     const { uuid } = fieldsOf(sent)
     const words = typeof uuid === 'string' ? parseUuid(uuid) : null
-    if (words === null) return
-    const drops = this.#warnings().drops ??= []
-    if (drops.length >= MAX_DROPS_PER_MINUTE) return
+    const { drops } = this.#warnings()
+    if (words === null || drops.length >= MAX_DROPS_PER_MINUTE) return
     const distinctId = distinctIdOf(sent)
     drops.push({
       reason, uuid: formatUuid(words), at: this.#receivedAt, ...rule !== null && { rule: rule.name },
@@ -77,18 +66,17 @@ export class WarningCollector {
     })
   }
 
-  /** One more of a reason and a rule or schema. */
-  #count (reason: WarningReason, of: DefinitionId): DefinitionCount {
-    const counts = this.#warnings().definitions ??= []
-    let entry = counts.find((one) => one.reason === reason && one.of.rule === of.rule && one.of.schema === of.schema)
-    if (entry === undefined) counts.push(entry = { of, reason, count: 0, samples: [] })
+  #count (warned: Warned, describe?: () => WarningSample): void {
+    const { counts } = this.#warnings()
+    let entry = counts.find(({ reason, rule, schema }) =>
+      reason === warned.reason && rule === warned.rule && schema === warned.schema)
+    if (entry === undefined) counts.push(entry = { ...warned, count: 0, samples: [] })
     entry.count++
-    return entry
+    if (describe !== undefined && entry.samples.length < MAX_SAMPLES) entry.samples.push(describe())
   }
 
   #warnings (): RequestWarnings {
-    this.#collected ??= { counts: {}, samples: [] }
-    return this.#collected
+    return (this.#collected ??= { counts: [], drops: [] })
   }
 }
 
@@ -123,43 +111,31 @@ const KEYS = /ph[cx]_\w+/g
 /** Codes of requests whose key is missing, wrong, or not for what it was used for. */
 const KEY_ERRORS = new Set(['invalid_api_key', 'invalid_personal_api_key', 'permission_denied', 'invalid_project'])
 
-/** Counts a refused request when the client is the reason: its key, its rate, or what it sent. */
-export type NoteRefusal = (error: unknown, request: { credentials?: { apiKey: string } }) => void
-
-/** Refused clients get an error at once, without waiting for the count that informs the project. */
-export function createNoteRefusal (warnings: Pick<WarningTotals, 'addRefused'>, now: () => number): NoteRefusal {
-  return function noteRefusal (error, { credentials }) {
-    if (!(error instanceof HttpError)) return
-    const { projectId } = error.details
-    if (error.code === 'body_too_large') {
-      warnings.addRefused(NO_PROJECT, 'body_too_large', () => describeRefusal(now(), error.detail))
-    } else if (typeof projectId === 'number') {
-      const reason = error.code === 'quota_exceeded' ? 'quota_exceeded' : 'rate_limited'
-      warnings.addRefused(projectId, reason, () => describeRefusal(now(), ''))
-    } else if (KEY_ERRORS.has(error.code)) {
-      warnings.addRefused(NO_PROJECT, 'wrong_key', () => describeRefusal(now(), maskKey(credentials?.apiKey ?? '')))
-    } else if (error.status === 400 && error.code !== 'incomplete_body') {
-      warnings.addRefused(NO_PROJECT, 'body_unreadable', () => describeRefusal(now(), `${error.code}: ${error.detail}`))
-    }
-  }
+/** Counts refused requests when the client is the reason: its key, its rate, what it sent, or a path nobody serves. */
+export interface NoteRefusals {
+  noteRefusal: (error: unknown, request: { credentials?: { apiKey: string } }) => void
+  noteUnknownPath: (path: string) => void
 }
 
-/** Counts a request to a path that nobody serves, which a client may have meant for events. */
-export type NoteUnknownPath = (path: string) => void
-
-export function createNoteUnknownPath (warnings: Pick<WarningTotals, 'addRefused'>, now: () => number): NoteUnknownPath {
-  return function noteUnknownPath (path) {
-    warnings.addRefused(NO_PROJECT, 'unknown_path', () => describeRefusal(now(), path.replace(KEYS, maskKey)))
+/** Refused clients get an error at once, without waiting for the count that informs the project. */
+export function createNoteRefusals (warnings: Pick<WarningTotals, 'addRefused'>, now: () => number): NoteRefusals {
+  const note = (reason: WarningReason, value: string, projectId = NO_PROJECT): void =>
+    warnings.addRefused(projectId, reason, () => describeEvent(undefined, value, now()))
+  return {
+    noteRefusal (error, { credentials }) {
+      if (!(error instanceof HttpError)) return
+      const { projectId } = error.details
+      if (error.code === 'body_too_large') note('body_too_large', error.detail)
+      else if (typeof projectId === 'number') note(error.code === 'quota_exceeded' ? 'quota_exceeded' : 'rate_limited', '', projectId)
+      else if (KEY_ERRORS.has(error.code)) note('wrong_key', maskKey(credentials?.apiKey ?? ''))
+      else if (error.status === 400 && error.code !== 'incomplete_body') note('body_unreadable', `${error.code}: ${error.detail}`)
+    },
+    noteUnknownPath: (path) => note('unknown_path', path.replace(KEYS, maskKey))
   }
 }
 
 function maskKey (key: string): string {
   return key.length > KEY_CHARACTERS ? `${key.slice(0, KEY_CHARACTERS)}… (${key.length} characters)` : key
-}
-
-/** The sample of a request that was refused before its events were read. */
-function describeRefusal (receivedAt: number, value: string): WarningSample {
-  return { receivedAt, event: '', distinctId: '', uuid: '', lib: '', libVersion: '', value: toSampleText(value) }
 }
 
 /** What an event says of itself, whatever was sent in its place. */

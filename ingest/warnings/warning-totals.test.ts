@@ -8,7 +8,7 @@ import { WarningTotals } from './warning-totals.ts'
 const MINUTE = 1_800_000_000_000 - 1_800_000_000_000 % 60_000
 const SAMPLE = { receivedAt: MINUTE, event: 'e', distinctId: 'd', uuid: '', lib: '', libVersion: '', value: '' }
 const warned = (count: number): RequestWarnings => ({
-  counts: { missing_event_name: count }, samples: [{ reason: 'missing_event_name', sample: SAMPLE }]
+  counts: [{ reason: 'missing_event_name', count, samples: [SAMPLE] }], drops: []
 })
 
 /** A publisher that fails on demand, and collects published messages. */
@@ -43,15 +43,15 @@ t.test('a request waits until its warnings are published, and shares the message
 t.test('each rule and each schema has a total of its own; nobody waits for what rules changed', async (t) => {
   const { publisher, totals } = createPublisher()
   const definitions = [
-    { of: { schema: 7 }, reason: 'schema_not_met', count: 2, samples: [SAMPLE] }, { of: { schema: 8 }, reason: 'schema_not_met', count: 1, samples: [] },
-    { of: { rule: 7 }, reason: 'rule_dropped', count: 4, samples: [] }, { of: { schema: 7 }, reason: 'schema_quarantined', count: 1, samples: [] }
+    { schema: 7, reason: 'schema_not_met', count: 2, samples: [SAMPLE] }, { schema: 8, reason: 'schema_not_met', count: 1, samples: [] },
+    { rule: 7, reason: 'rule_dropped', count: 4, samples: [] }, { schema: 7, reason: 'schema_quarantined', count: 1, samples: [] }
   ] as const
 
-  await totals.add(1, { counts: {}, samples: [], definitions: [{ of: { rule: 7 }, reason: 'rule_changed', count: 1, samples: [] }] })
+  await totals.add(1, { counts: [{ rule: 7, reason: 'rule_changed', count: 1, samples: [] }], drops: [] })
   t.same(publisher.published, [])
   for (let times = 0; times < 2; times++) {
     const noted = definitions.map((each) => ({ ...each, samples: [...each.samples] }))
-    await totals.add(1, { counts: {}, samples: [], definitions: noted })
+    await totals.add(1, { counts: noted, drops: [] })
   }
   await totals.close()
 

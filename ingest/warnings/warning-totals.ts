@@ -4,7 +4,7 @@ import {
   type WarningSample, type WarningsMessage, type WarningTotal
 } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_SUBJECT } from '../../schema/wire/streams.ts'
-import type { RequestWarnings } from '../event.ts'
+import type { RequestWarnings, Warned } from '../event.ts'
 import type { Publish } from '../publish/acknowledged-publisher.ts'
 
 export interface WarningTotalsOptions {
@@ -20,8 +20,8 @@ export interface WarningTotalsOptions {
 /** Shortest pause between two messages, in milliseconds: a sender of bad events cannot make more of them. */
 const PAUSE_MS = 100
 
-/** Batching delay of the totals of refused requests, in milliseconds. */
-const REFUSED_WAIT_MS = 1000
+/** Batching delay of totals that nobody waits for, in milliseconds. */
+const UNAWAITED_MS = 1000
 
 /** Totals of one message at most; with samples some hundred kilobytes. */
 const TOTALS_PER_MESSAGE = 100
@@ -74,36 +74,28 @@ export class WarningTotals {
   }
 
   /** Counts the warnings of a request; resolves when those about lost data are durable. */
-  add (projectId: number, { counts, samples, definitions = [], drops = [] }: RequestWarnings): Promise<void> {
-    let isDurable = definitions.length > 0
-    for (const reason in counts) {
-      isDurable = false
-      const entry = this.#count(projectId, reason as WarningReason, counts[reason as WarningReason] as number)
-      for (const each of samples) if (each.reason === reason) this.#addSample(entry, () => each.sample)
-    }
-    for (const { of, reason, count, samples } of definitions) {
-      if (reason !== 'rule_changed') isDurable = false
-      const entry = this.#count(projectId, reason, count, of)
+  add (projectId: number, { counts, drops }: RequestWarnings): Promise<void> {
+    for (const { count, samples, ...warned } of counts) {
+      const entry = this.#count(projectId, warned, count)
       for (const sample of samples) this.#addSample(entry, () => sample)
     }
     // Nothing is missing in the table because of a rule that changes events, so nobody waits for its count.
-    if (isDurable) {
-      this.#sendAt(performance.now() + REFUSED_WAIT_MS)
+    if (counts.every(({ reason }) => reason === 'rule_changed')) {
+      this.#sendWithin(UNAWAITED_MS)
       return DURABLE
     }
     const named = drops.slice(0, MAX_DROPS_PER_MINUTE - this.#dropsOfMinute)
     this.#dropsOfMinute += named.length
     for (const drop of named) this.#drops.push({ projectId, ...drop })
     this.#requests ??= Promise.withResolvers<void>()
-    this.#sendAt(Math.max(performance.now(), this.#sentAt + PAUSE_MS))
+    this.#sendWithin(0)
     return this.#requests.promise
   }
 
   /** Counts a refused request. */
   addRefused (projectId: number, reason: WarningReason, describe: () => WarningSample): void {
-    const entry = this.#count(projectId, reason, 1)
-    this.#addSample(entry, describe)
-    this.#sendAt(performance.now() + REFUSED_WAIT_MS)
+    this.#addSample(this.#count(projectId, { reason }, 1), describe)
+    this.#sendWithin(UNAWAITED_MS)
   }
 
   /** Publishes what waits. */
@@ -113,9 +105,7 @@ export class WarningTotals {
     if (this.#timer !== null) clearTimeout(this.#timer)
   }
 
-  #count (
-    projectId: number, reason: WarningReason, events: number, of: Pick<WarningTotal, 'rule' | 'schema'> = {}
-  ): Entry {
+  #count (projectId: number, warned: Warned, events: number): Entry {
     // A clock that was set back must not open a minute again: its totals would begin at 0 once more.
     const minute = minuteOf(this.#options.now())
     if (minute > this.#minute) {
@@ -123,12 +113,11 @@ export class WarningTotals {
       this.#current = new Map()
       this.#dropsOfMinute = 0
     }
-    const key = sourceOf(`${projectId}:${reason}`, of)
+    const key = sourceOf(`${projectId}:${warned.reason}`, warned)
     let entry = this.#current.get(key)
     if (entry === undefined) {
-      const total = { projectId, reason, ...of, minute: this.#minute, count: 0, samples: [] }
-      entry = { total, published: 0, sampledAt: -Infinity }
-      this.#current.set(key, entry)
+      const total = { projectId, ...warned, minute: this.#minute, count: 0, samples: [] }
+      this.#current.set(key, entry = { total, published: 0, sampledAt: -Infinity })
     }
     entry.total.count += events
     this.#waiting.add(entry)
@@ -144,11 +133,13 @@ export class WarningTotals {
     samples.push(describe())
   }
 
-  #sendAt (at: number): void {
+  #sendWithin (ms: number): void {
+    const now = performance.now()
+    const at = Math.max(now + ms, this.#sentAt + PAUSE_MS)
     if (this.#sending !== null || this.#dueAt <= at) return
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#dueAt = at
-    this.#timer = setTimeout(() => { void this.#send() }, Math.max(0, at - performance.now()))
+    this.#timer = setTimeout(() => { void this.#send() }, at - now)
   }
 
   /** Never rejects: a failure reaches the requests, and the totals wait for the next message. */
@@ -169,8 +160,8 @@ export class WarningTotals {
     })
     await this.#sending
     this.#sending = null
-    if (this.#requests !== null) this.#sendAt(this.#sentAt + PAUSE_MS)
-    else if (this.#waiting.size > 0) this.#sendAt(this.#sentAt + REFUSED_WAIT_MS)
+    if (this.#requests !== null) this.#sendWithin(0)
+    else if (this.#waiting.size > 0) this.#sendWithin(UNAWAITED_MS)
   }
 
   /** @param drops  Travel with the first message: each belongs to one of the totals. */
