@@ -1,5 +1,5 @@
 import { CLICKHOUSE_ERRORS } from '../platform/clickhouse/clickhouse-errors.ts'
-import { createMetrics, type Counter, type Histogram, type Metrics } from '../platform/metrics.ts'
+import { createMetrics, type Metrics } from '../platform/metrics.ts'
 import type { PartitionState } from './stream/partition-state.ts'
 import { WRITER_REFUSALS } from './events/dead-letter-refused-rows.ts'
 
@@ -7,27 +7,10 @@ import { WRITER_REFUSALS } from './events/dead-letter-refused-rows.ts'
 export const DELIVERY_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 10, 20, 60]
 
 /** The metrics of a pipeline process. Every outcome of an event has a counter: stored, deduplicated, dead-lettered. */
-export interface PipelineMetrics {
-  metrics: Metrics
-  storedRows: Counter<'partition'>
-  storedBatches: Counter<'partition'>
-  deduplicatedRows: Counter<'partition'>
-  deadLetters: Counter<'stage' | 'reason'>
-  deadLettersWaiting: Counter<'partition'>
-  insertRetries: Counter<'partition' | 'code'>
-  refusedBatches: Counter<'partition' | 'code'>
-  confirmedRows: Counter<'partition'>
-  insertSeconds: Histogram<'partition'>
-  batchRows: Histogram<'partition'>
-  batchBytes: Histogram<'partition'>
-  storedAgeSeconds: Histogram<'partition'>
-  deliverySeconds: Histogram<'partition'>
-  /** Starts the counters of a partition at 0. Called when the process takes the partition. */
-  startPartition: (partition: string) => void
-}
+export type PipelineMetrics = ReturnType<typeof createPipelineMetrics>
 
 /** @param partitions  The partitions this process writes at the moment. */
-export function createPipelineMetrics (partitions: () => Iterable<PartitionState>): PipelineMetrics {
+export function createPipelineMetrics (partitions: () => Iterable<PartitionState>) {
   const metrics = createMetrics('pipeline')
   const partition = ['partition'] as const
   const ofPartition = { partition: null }
@@ -61,7 +44,8 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
     ...byPartition,
     ...byCode,
     ...histograms,
-    startPartition (partition) {
+    /** Starts the counters of a partition at 0. Called when the process takes the partition. */
+    startPartition (partition: string): void {
       // A partition that comes back keeps its counts.
       if (started.has(partition)) return
       started.add(partition)

@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { errorCode } from '../engines/errors.ts'
 import { withTimeout } from './intervals.ts'
 import type { Registry } from './metrics.ts'
@@ -62,12 +62,6 @@ export interface HealthOptions {
   parts: () => HealthPart[] | Promise<HealthPart[]>
 }
 
-export interface HealthAnswer {
-  status: number
-  contentType: string
-  body: string
-}
-
 /** An orchestrator asks every few seconds and must not pile up behind a service that hangs. In milliseconds. */
 const CHECK_TIMEOUT_MS = 2000
 
@@ -85,18 +79,8 @@ export const API_READINESS_CHECK_MS = READINESS_CHECK_MS + 400
 
 export const HEALTH_PATHS = ['/_liveness', '/_readiness', '/_health', '/metrics'] as const
 
-/** Serves the paths of health on the port of a tier, for operators and orchestrators: they are not part of its API. */
-export async function healthRoutes (app: FastifyInstance, options: HealthOptions): Promise<void> {
-  for (const path of HEALTH_PATHS) {
-    app.get(path, { schema: { hide: true } }, async (_request, reply) => {
-      const { status, contentType, body } = await answerHealth(path, options)
-      return await reply.code(status).type(contentType).send(body)
-    })
-  }
-}
-
 /**
- * What every tier answers to operators and orchestrators:
+ * Serves, for operators and orchestrators, on the port of each tier and outside of its API:
  *
  * - `/_liveness`: the event loop turns.
  * - `/_readiness`: whether requests may be sent here, and which dependencies answer. Dependencies take no part in the
@@ -104,20 +88,22 @@ export async function healthRoutes (app: FastifyInstance, options: HealthOptions
  * - `/_health`: each part by name, and which are stuck (503) or behind.
  * - `/metrics`: what Prometheus reads.
  */
-export async function answerHealth (path: typeof HEALTH_PATHS[number], options: HealthOptions): Promise<HealthAnswer> {
-  switch (path) {
-    case '/_liveness':
-      return json(200, { status: 'ok' })
-    case '/_readiness': {
+export async function healthRoutes (app: FastifyInstance, options: HealthOptions): Promise<void> {
+  const { registry, parts } = options
+  const answers: Record<typeof HEALTH_PATHS[number], (reply: FastifyReply) => Promise<unknown>> = {
+    '/_liveness': async () => ({ status: 'ok' }),
+    '/_readiness': async (reply) => {
       const readiness = await checkReadiness(options)
-      return json(readiness.status === 'ok' || readiness.status === 'degraded' ? 200 : 503, readiness)
-    }
-    case '/_health': {
-      const report = reportHealth(await options.parts())
-      return json(healthStatusCode(report), report)
-    }
-    case '/metrics':
-      return { status: 200, contentType: options.registry.contentType, body: await options.registry.metrics() }
+      return reply.code(['ok', 'degraded'].includes(readiness.status) ? 200 : 503).send(readiness)
+    },
+    '/_health': async (reply) => {
+      const report = reportHealth(await parts())
+      return reply.code(healthStatusCode(report)).send(report)
+    },
+    '/metrics': async (reply) => reply.type(registry.contentType).send(await registry.metrics())
+  }
+  for (const path of HEALTH_PATHS) {
+    app.get(path, { schema: { hide: true } }, async (_request, reply) => await answers[path](reply))
   }
 }
 
@@ -131,10 +117,6 @@ async function checkReadiness ({ checks, phase }: HealthOptions): Promise<Readin
   const works = entries.every(([, state]) => state === 'ok') ? 'ok' : 'degraded'
   const now = phase()
   return { status: now === 'running' ? works : now, checks: Object.fromEntries(entries), pid: process.pid }
-}
-
-function json (status: number, body: unknown): HealthAnswer {
-  return { status, contentType: 'application/json; charset=utf-8', body: JSON.stringify(body) }
 }
 
 /** Puts the parts of a process together and names those that are stuck or behind. */

@@ -1,47 +1,20 @@
 /** The health endpoints of a pipeline process, and what `/_health` reports. */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { answerHealth, HEALTH_PATHS, type HealthOptions, type HealthPart } from '../../platform/health-and-readiness.ts'
+import { fastify } from 'fastify'
+import { type HealthOptions, type HealthPart, healthRoutes } from '../../platform/health-and-readiness.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { type DeadLetterFill, NEARLY_FULL } from './watch-streams.ts'
 
-export interface HealthServerOptions extends HealthOptions {
-  host: string
-  port: number
-}
-
 /**
- * Answers what every tier answers to operators and orchestrators (`answerHealth`), on a port of its own.
+ * Answers what every tier answers to operators and orchestrators, on a port of its own.
  *
  * @returns the port, and how to close.
  */
 export async function startHealthServer (
-  options: HealthServerOptions
+  { host, port, ...options }: HealthOptions & { host: string, port: number }
 ): Promise<{ port: number, close: () => Promise<void> }> {
-  const server = http.createServer((request, response) => {
-    answer(request, response, options).catch(() => response.destroy())
-  })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port, options.host, resolve)
-  })
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: async () => {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    }
-  }
-}
-
-async function answer (
-  request: http.IncomingMessage, response: http.ServerResponse, options: HealthServerOptions
-): Promise<void> {
-  const path = HEALTH_PATHS.find((known) => known === request.url?.split('?')[0])
-  const { status, contentType, body } = path === undefined
-    ? { status: 404, contentType: 'application/json', body: '{"status":"not found"}' }
-    : await answerHealth(path, options)
-  response.writeHead(status, { 'content-type': contentType }).end(body)
+  const app = fastify({ forceCloseConnections: true })
+  await app.register(healthRoutes, options)
+  return { port: Number(new URL(await app.listen({ host, port })).port), close: async () => await app.close() }
 }
 
 /** The state of the parts of a pipeline process. */

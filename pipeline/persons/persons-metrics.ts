@@ -1,23 +1,15 @@
-import type { Counter, Gauge, Histogram, Metrics } from '../../platform/metrics.ts'
+import type { Histogram, Metrics } from '../../platform/metrics.ts'
 import { DELIVERY_BUCKETS } from '../pipeline-metrics.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { AppliedBatch } from './apply-batch.ts'
 import { MERGE_OUTCOMES, PERSONS_REFUSALS } from './persons-outcome.ts'
 
 /** Metrics of the persons pipeline. Every outcome of an update has a counter. */
-export interface PersonsMetrics {
-  countBatch: (batch: AppliedBatch, seconds: number) => void
-  pendingMessages: Gauge<'partition'>
-  deliverySeconds: Histogram
-  copiesStored: Counter
-  copiesRefused: Counter
-  copiesWaitingBytes: Gauge
-  copiesWaitingSeconds: Gauge
-}
+export type PersonsMetrics = ReturnType<typeof createPersonsMetrics>
 
 const UPDATE_KINDS: readonly PersonsUpdate['kind'][] = ['person', 'merge', 'group', 'groupType']
 
-export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
+export function createPersonsMetrics (metrics: Metrics) {
   const updates = metrics.counter('persons_updates_total', 'Applied updates of persons and groups.', { kind: UPDATE_KINDS })
   const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates skipped as already applied.')
   const merges = metrics.counter('persons_merges_total', 'Merges of persons, by outcome.', { outcome: MERGE_OUTCOMES })
@@ -29,7 +21,7 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
   const batchUpdates = metrics.histogram('persons_batch_updates', 'Updates per transaction.', [1, 10, 100, 1000, 10_000])
   const applySeconds: Histogram = metrics.histogram('persons_apply_seconds', 'Duration of a transaction that applies updates.', [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10])
   return {
-    countBatch (batch, seconds) {
+    countBatch (batch: AppliedBatch, seconds: number): void {
       let sum = 0
       for (const [kind, count] of Object.entries(batch.applied)) {
         updates.inc({ kind }, count)
