@@ -1570,13 +1570,57 @@ export interface paths {
         };
         /**
          * Show the history of a person
-         * @description Its distinct ids, and when a merge assigned each.
+         * @description Its distinct ids, when a merge assigned each, and the events that asked for merges.
          *
          *     Requires the scope person:read.
          */
         get: operations["getProjectsByProjectIdPersonsByIdHistory"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/persons/{id}/split": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Split a person
+         * @description Removes distinct ids from a person. Past and future events of these ids, and the properties they set, belong to the new person. With `main_distinct_id` (as in PostHog), or without a body, every other id becomes a person of its own.
+         *
+         *     Requires the scope person:write.
+         */
+        post: operations["postProjectsByProjectIdPersonsByIdSplit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/persons/{id}/undo_merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo a merge
+         * @description Computes the persons again as if the merge had never happened; its event still counts, with the properties that it sets. Another event that merges the same ids keeps them together.
+         *
+         *     Requires the scope person:write.
+         */
+        post: operations["postProjectsByProjectIdPersonsByIdUndoMerge"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1597,6 +1641,28 @@ export interface paths {
          *     Requires the scope person:read.
          */
         get: operations["getProjectsByProjectIdPersonsDeletions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/persons/repairs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List splits and undone merges
+         * @description Newest first.
+         *
+         *     Requires the scope person:read.
+         */
+        get: operations["getProjectsByProjectIdPersonsRepairs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3354,6 +3420,58 @@ export interface components {
                  */
                 since: string | null;
             }[];
+            /** @description Events that asked for a merge with one of these distinct ids, newest first, also those that changed nothing. Null: ClickHouse is unavailable. */
+            merges: {
+                /**
+                 * Format: date-time
+                 * @description When it was received.
+                 */
+                at: string;
+                /** @description Its person survives. */
+                distinct_id: string;
+                /** @description `$identify`, `$create_alias` or `$merge_dangerously`. */
+                event: string;
+                /** @description Its person is merged into the other one. */
+                other_distinct_id: string;
+                /**
+                 * Format: date-time
+                 * @description When the merge was undone; null: it counts.
+                 */
+                undone_at: string | null;
+                /**
+                 * Format: uuid
+                 * @description uuid of the event.
+                 */
+                uuid: string;
+            }[] | null;
+        };
+        PersonRepair: {
+            /** @description Distinct ids of the undone merge, or of the split parts. */
+            distinct_ids: string[];
+            /**
+             * Format: date-time
+             * @description When the persons were computed again; null: not yet.
+             */
+            done_at: string | null;
+            /** @description Why the repair is impossible. */
+            error: string | null;
+            /**
+             * Format: uuid
+             * @description Event of the undone merge.
+             */
+            event: string | null;
+            id: number;
+            /** @enum {string} */
+            kind: "undo" | "split";
+            /**
+             * Format: uuid
+             * @description Id of the person when the repair was requested.
+             */
+            person: string;
+            /** @description Ids of the persons that have the distinct ids of the original after the repair. */
+            persons: string[];
+            /** Format: date-time */
+            requested_at: string;
         };
         Project: {
             /** @description true: client addresses are not stored. */
@@ -8128,6 +8246,91 @@ export interface operations {
             };
         };
     };
+    postProjectsByProjectIdPersonsByIdSplit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Distinct ids that leave the person together, as one person. */
+                    distinct_ids?: string[];
+                    /** @description The distinct id that stays; ignored with `distinct_ids`. */
+                    main_distinct_id?: string | null;
+                } | null;
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PersonRepair"];
+                };
+            };
+            /** @description Accepted: the repair goes on in the background, because accepted events are not all stored yet. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PersonRepair"];
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdPersonsByIdUndoMerge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: uuid
+                     * @description uuid of the event that merged, from the history of the person.
+                     */
+                    event: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PersonRepair"];
+                };
+            };
+            /** @description Accepted: the repair goes on in the background, because accepted events are not all stored yet. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PersonRepair"];
+                };
+            };
+        };
+    };
     getProjectsByProjectIdPersonsDeletions: {
         parameters: {
             query?: {
@@ -8184,6 +8387,44 @@ export interface operations {
                             /** @description Whether the deletion includes the events. */
                             with_events: boolean;
                         }[];
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdPersonsRepairs: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["PersonRepair"][];
                     };
                 };
             };

@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 79_021,
+  lines: 79_754,
   serverLines: 5_500,
   platformLines: 4_663,
-  trackedFiles: 1_551,
+  trackedFiles: 1_562,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,

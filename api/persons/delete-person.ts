@@ -73,6 +73,7 @@ async function deleteDistinctIds (
   const distinctIds = rows.map(({ distinctId }) => distinctId)
   await transaction`
     DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${distinctIds})`
+  await transaction`DELETE FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${distinctIds}`
   await transaction`
     UPDATE persons_warning_minutes SET samples = '[]' WHERE project_id = ${projectId} AND EXISTS (
       SELECT FROM jsonb_array_elements(samples) AS sample

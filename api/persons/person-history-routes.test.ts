@@ -75,9 +75,16 @@ t.test('an exact match comes first and says what matched; each person comes once
   t.match(await get('/search?search='), { status: 400, body: { attr: 'search' } })
 })
 
-t.test('the history has the ids with their times', async (t) => {
-  const { get, insert } = await startApi(t)
+t.test('the history has the ids with their times, and the merges', async (t) => {
+  const { get, insert, client, projectId } = await startApi(t)
   const uuid = await insert(['ann', 'device-1'])
+  const event = randomUUID()
+  const at = '2026-03-01 00:00:02.000'
+  await client.insert({
+    table: 'events', format: 'JSONEachRow', values: [{
+      project_id: projectId, uuid: event, event: '$identify', distinct_id: 'ann', timestamp: at, received_at: at, properties: '{"$anon_distinct_id":"device-1"}'
+    }]
+  })
 
   const { status, body } = await get(`/${uuid}/history`)
 
@@ -88,7 +95,8 @@ t.test('the history has the ids with their times', async (t) => {
     distinct_ids: [
       { distinct_id: 'device-1', since: '2026-03-01T00:00:02.000Z', is_first: false },
       { distinct_id: 'ann', since: '2026-03-01T00:00:01.000Z', is_first: true }
-    ]
+    ],
+    merges: [{ uuid: event, event: '$identify', at: '2026-03-01T00:00:02.000Z', distinct_id: 'ann', other_distinct_id: 'device-1', undone_at: null }]
   })
   t.equal((await get(`/${randomUUID()}/history`)).status, 404)
   t.match(await get('/7/history'), { status: 400, body: { attr: 'id' } })

@@ -8,6 +8,7 @@ import { notFound } from '../http/answer-errors.ts'
 import { array, object, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
+import { readMerges } from './repair-routes.ts'
 
 interface PersonStores {
   sql: Sql
@@ -43,10 +44,20 @@ const searchSchema = object({
   searched_properties: { type: 'boolean', description: 'false: ClickHouse is unavailable, so only ids were searched.' }
 })
 
+const mergeSchema = object({
+  uuid: { ...string, format: 'uuid', description: 'uuid of the event.' },
+  event: { ...string, description: '`$identify`, `$create_alias` or `$merge_dangerously`.' },
+  at: { ...time, description: 'When it was received.' },
+  distinct_id: { ...string, description: 'Its person survives.' },
+  other_distinct_id: { ...string, description: 'Its person is merged into the other one.' },
+  undone_at: { ...timeOrNull, description: 'When the merge was undone; null: it counts.' }
+})
+
 const historySchema = object({
   changed_at: { ...timeOrNull, description: 'Last change of the person.' },
   distinct_id_count: { type: 'integer' },
-  distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it was assigned to this person.' }, is_first: { type: 'boolean' } }), { description: `Newest first, at most ${SHOWN_IDS}.` })
+  distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it was assigned to this person.' }, is_first: { type: 'boolean' } }), { description: `Newest first, at most ${SHOWN_IDS}.` }),
+  merges: { type: ['array', 'null'], items: mergeSchema, description: 'Events that asked for a merge with one of these distinct ids, newest first, also those that changed nothing. Null: ClickHouse is unavailable.' }
 }, { $id: 'PersonHistory' })
 
 /** Searches persons by anything that names them, and tells how the distinct ids of one came to it. */
@@ -61,9 +72,9 @@ export async function personHistoryRoutes (app: FastifyInstance, stores: PersonS
   }, async ({ query }, { projectId }) => await search(stores, projectId, query.search))
 
   routes.get('/:id/history', {
-    summary: 'Show the history of a person', description: 'Its distinct ids, and when a merge assigned each.',
+    summary: 'Show the history of a person', description: 'Its distinct ids, when a merge assigned each, and the events that asked for merges.',
     params: uuidParams, answer: { $ref: 'PersonHistory#' }
-  }, async ({ params: { id } }, { projectId }) => await readHistory(stores.sql, projectId, id.toLowerCase()))
+  }, async ({ params: { id } }, { projectId }) => await readHistory(stores, projectId, id.toLowerCase()))
 }
 
 interface Found { by: MatchedBy, uuid: string }
@@ -120,7 +131,8 @@ export async function describePersons (sql: Sql, projectId: number, uuids: reado
     FROM persons WHERE project_id = ${projectId} AND uuid = ANY (${[...uuids]}::uuid[])`
 }
 
-async function readHistory (sql: Sql, projectId: number, uuid: string): Promise<PersonHistory> {
+async function readHistory (stores: PersonStores, projectId: number, uuid: string): Promise<PersonHistory> {
+  const { sql } = stores
   const [person] = await sql<{ id: string, version: string }[]>`
     SELECT id::text AS id, version::text AS version FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
   if (person === undefined) throw notFound()
@@ -131,7 +143,12 @@ async function readHistory (sql: Sql, projectId: number, uuid: string): Promise<
     sql<[{ count: number }]>`
       SELECT count(*)::integer AS count FROM person_distinct_ids WHERE person_id = ${person.id}::bigint`
   ])
+  const merges = await readMerges(stores, projectId, ids.map(({ distinct_id: id }) => id)).catch((error: unknown) => {
+    if (classifyClickHouseError(error).action !== 'retry') throw error
+    return null
+  })
   return {
+    merges,
     changed_at: timeOf(person.version),
     distinct_id_count: counted.count,
     distinct_ids: ids.map(({ distinct_id: id, version }) => ({

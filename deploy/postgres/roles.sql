@@ -61,7 +61,7 @@ GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys,
   persons_progress, persons_projects, persons_recent_updates, persons_warning_minutes, persons_outbox,
-  person_deletions, event_removals,
+  person_deletions, person_repairs, event_removals,
   event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
   project_usage, window_tasks
@@ -72,7 +72,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   projects, project_api_keys, users, personal_api_keys, retention,
   feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments, experiment_versions,
   event_definitions, property_definitions, event_properties,
-  persons, person_distinct_ids, group_types, groups, person_deletions, persons_outbox, persons_projects,
+  persons, person_distinct_ids, group_types, groups, person_deletions, person_repairs, persons_outbox, persons_projects,
   persons_warning_minutes, memberships, invitations, login_attempts, console_sessions, console_login_links,
   saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports

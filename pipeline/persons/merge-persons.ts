@@ -40,7 +40,7 @@ function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOut
     const person = target ?? source ?? createPerson(state, update)
     if (target === null && source !== null) state.assignDistinctId(distinctId, person)
     if (source === null) state.assignDistinctId(otherDistinctId, person)
-    if (target !== null || update.identify !== false) markIdentified(person)
+    if (update.isBridge !== true && (target !== null || update.identify !== false)) markIdentified(person)
     return target === null && source === null ? 'created' : 'added'
   }
   if (target === source) {
@@ -48,7 +48,7 @@ function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOut
     return 'same'
   }
   const isRefused = source.isIdentified && update.how !== 'force'
-  markIdentified(target)
+  if (update.isBridge !== true) markIdentified(target)
   if (isRefused) return 'already_identified'
   absorbPerson(target, source, update, outcome)
   return 'merged'

@@ -9,16 +9,16 @@ import { changeProperties } from './change-properties.ts'
 import { type Properties, type PropertyOwner, putProperty } from './persons-state.ts'
 
 /** The value of a live event that is older may be older than one of history. */
-const LATE_MS = 86_400_000
+export const LATE_MS = 86_400_000
 
 /**
  * Applies the part of a change that is newer than the stored values. A forced merge always wins: an import of
  * persons sends their present state.
  */
 export function changeByTime (owner: PropertyOwner, update: PersonUpdate | MergeUpdate): 'done' | 'too_large' {
-  const { timestamp, byTime = false, set = {}, setOnce = {}, unset = [] } = update
+  const { timestamp, receivedAt = Date.now(), byTime = false, set = {}, setOnce = {}, unset = [] } = update
   const isLatest = update.kind === 'merge' && update.how === 'force'
-  const isTimed = !isLatest && (byTime || timestamp < Date.now() - LATE_MS)
+  const isTimed = !isLatest && (byTime || timestamp < receivedAt - LATE_MS)
   if (owner.times === undefined && !isTimed) return changeProperties(owner, update)
   const times = owner.times ??= new Map()
   const isNewer = (name: string, value?: unknown): boolean => {

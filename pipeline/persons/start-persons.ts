@@ -15,6 +15,7 @@ import { startDeletions } from './deletion/run-deletions.ts'
 import { DeadLettersFullError, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { PersonsBatch } from './persons-message.ts'
 import type { RefusedUpdate } from './persons-outcome.ts'
+import { startRepairs } from './repair-persons.ts'
 
 /** Default of `maxBatchBytes`: some thousand updates. */
 const MAX_BATCH_BYTES = 2_097_152
@@ -36,6 +37,8 @@ export interface PersonsDeps {
   maxGroupTypes?: number
   /** Interval of looking for deletions of persons, in milliseconds. Default 500 ms. */
   deletionsPollIntervalMs?: number
+  /** Interval of looking for requested repairs of persons, in milliseconds. Default half a second. */
+  repairsPollIntervalMs?: number
 }
 
 /** The running person applier of one process. */
@@ -64,7 +67,7 @@ export interface PersonApplier {
  * 10. insert the copies into ClickHouse                   run-copies.ts
  *
  * Updates that can never be applied are dead-lettered (apply-updates.ts, dead-letter-updates.ts). Persons that the
- * API deleted are deleted from ClickHouse (deletion/).
+ * API deleted are deleted from ClickHouse (deletion/); requested repairs are carried out (repair-persons.ts).
  *
  * Two processes that both believe to own a partition do no harm: see `lockProgress`.
  */
@@ -75,6 +78,7 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
   const letters = { connection: deps.connection, hasRoom: createLetterRoom(deps.connection) }
   const stopping = new AbortController()
   const deletions = startDeletions({ ...deps, logger }, deps.deletionsPollIntervalMs)
+  const repairs = startRepairs({ ...deps, logger, onCopies: () => copies.notify() }, deps.repairsPollIntervalMs)
   const supervisor = new PartitionSupervisor({
     partitions: new Map(Array.from({ length: PERSONS_PARTITIONS }, (_, partition) => [`persons ${partition}`, partition])),
     chooseOwner: (partition, members) => members[partition % members.length],
@@ -96,7 +100,7 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
     async stop () {
       stopping.abort()
       await supervisor.stop()
-      await Promise.all([copies.stop(), deletions.stop()])
+      await Promise.all([copies.stop(), deletions.stop(), repairs.stop()])
     }
   }
 }

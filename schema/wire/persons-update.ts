@@ -15,6 +15,8 @@ interface UpdateOrigin {
   uuid: string
   /** Time of the event, epoch milliseconds. */
   timestamp: number
+  /** When it was received, epoch milliseconds: only of an update that is applied again, from the stored event. */
+  receivedAt?: number
 }
 
 /** Sets properties of the person of a distinct id, who is created when new. */
@@ -39,6 +41,8 @@ export interface MergeUpdate extends UpdateOrigin {
   how: 'identify' | 'alias' | 'force'
   /** False: the first merge with an id that has no person yet leaves the person unidentified. Further ones do not. */
   identify?: false
+  /** Takes the place of other merges when a person is split: it identifies nobody. */
+  isBridge?: true
   set?: Record<string, unknown>
   setOnce?: Record<string, unknown>
   unset?: string[]

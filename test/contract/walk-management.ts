@@ -8,6 +8,7 @@ import type { Test } from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
 import type { Stack } from '../start-stack.ts'
 import { type ContractSystem, DATE_TIME, insertEvent, insertProperty, typeOf, typesOf, UUID } from './contract-client.ts'
 
@@ -325,12 +326,24 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     }
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/summary/?hours=1'), { status: 200, body: { results: [] } })
 
-    const person = randomUUID()
+    const person = personUuid(1, 'of 1')
     await stack.sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${person})`
     t.match(await client.call(t, 'GET', '~/persons/?limit=1'), { status: 200, body: { results: [{ id: person }] } })
     t.match(await client.call(t, 'GET', `~/persons/${person}/`), { status: 200, body: { id: person, distinct_ids: [] } })
     t.match(await client.call(t, 'GET', `~/persons/search/?search=${person}`), { status: 200, body: { matches: [{ by: 'uuid', uuid: person }] } })
     t.match(await client.call(t, 'GET', `~/persons/${person}/history/`), { status: 200, body: { distinct_id_count: 0 } })
+    await stack.sql`
+      INSERT INTO person_distinct_ids (project_id, distinct_id, person_id)
+      SELECT 1, 'of ' || n, persons.id FROM persons, generate_series(1, 3) AS n WHERE uuid = ${person}`
+    t.match(await client.call(t, 'POST', `~/persons/${person}/split/`, { distinct_ids: ['of 2', 'of 3'] }), { status: 200, body: { kind: 'split', persons: [String, String] } })
+    t.match(await client.call(t, 'POST', `~/persons/${person}/split/`, { distinct_ids: ['of 3'] }), { status: 400, body: { attr: 'distinct_ids' } })
+    t.match(await client.call(t, 'POST', `~/persons/${person}/undo_merge/`, { event: randomUUID() }), { status: 400, body: { attr: 'event' } })
+    const merge = randomUUID()
+    const identify = { uuid: merge, event: '$identify', distinct_id: 'of 2', properties: { $anon_distinct_id: 'of 3' } }
+    await client.call(t, 'POST', '/batch/', { api_key: stack.projectApiKey, batch: [identify] })
+    await waitFor(async () => (await client.call(t, 'GET', `~/events/${merge}/`)).body.stored !== null)
+    t.match(await client.call(t, 'POST', `~/persons/${personUuid(1, 'of 2')}/undo_merge/`, { event: merge }), { status: 200, body: { kind: 'undo' } })
+    t.match(await client.call(t, 'GET', '~/persons/repairs/'), { status: 200, body: { count: 2 } })
     t.match(await client.call(t, 'DELETE', `~/persons/${person}/`), { status: /^20[24]$/ })
     t.match(await client.call(t, 'GET', `~/persons/deletions/?person=${person}`), { status: 200, body: { count: 1, results: [{ person }] } })
   })

@@ -1,0 +1,164 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { HttpError, invalidField } from '../../engines/errors.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
+import { isoTime } from '../events/receipts/stored-events.ts'
+import { notFound, orNotFound } from '../http/answer-errors.ts'
+import { array, bodyOf, object, type Row, string, timeOrNull } from '../http/json-schema.ts'
+import { newestBy, selectPage } from '../http/list-queries.ts'
+import { uuidParams } from '../http/request-values.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
+import { findPersonByUuid } from './find-person.ts'
+
+interface RepairDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  publicUrl: string
+}
+
+/** Maximum wait for the pipeline, in milliseconds. */
+const WAIT_MS = 20_000
+const POLL_MS = 100
+
+const uuid = { ...string, format: 'uuid' } as const
+const ids = (description: string) => ({ type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, minItems: 1, maxItems: 1000, description }) as const
+
+const repairSchema = object({
+  id: { type: 'integer' },
+  kind: { type: 'string', enum: ['undo', 'split'] },
+  person: { ...uuid, description: 'Id of the person when the repair was requested.' },
+  event: { type: ['string', 'null'], format: 'uuid', description: 'Event of the undone merge.' },
+  distinct_ids: array(string, { description: 'Distinct ids of the undone merge, or of the split parts.' }),
+  requested_at: { ...string, format: 'date-time' },
+  done_at: { ...timeOrNull, description: 'When the persons were computed again; null: not yet.' },
+  persons: { type: 'array', items: uuid, description: 'Ids of the persons that have the distinct ids of the original after the repair.' },
+  error: { type: ['string', 'null'], description: 'Why the repair is impossible.' }
+}, { $id: 'PersonRepair' })
+
+type PersonRepair = Row<typeof repairSchema>
+
+const ANSWERS = {
+  200: { $ref: 'PersonRepair#' },
+  202: { $ref: 'PersonRepair#', description: 'Accepted: the repair goes on in the background, because accepted events are not all stored yet.' }
+}
+
+/** Undoes merges of persons and splits persons. The pipeline carries it out. */
+export async function repairRoutes (app: FastifyInstance, deps: RepairDeps): Promise<void> {
+  const { sql, publicUrl } = deps
+  const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
+  app.addSchema(repairSchema)
+
+  routes.list('/repairs', {
+    summary: 'List splits and undone merges', description: 'Newest first.', item: { $ref: 'PersonRepair#' }, query: pageQuery()
+  }, async ({ query }, { projectId }) => await selectPage<PersonRepair>(sql, query, {
+    order: 'newest repairs', keys: newestBy(sql`person_repairs.id`),
+    select: repairColumns(sql), from: sql`person_repairs`, where: sql`project_id = ${projectId}`
+  }))
+
+  routes.post('/:id/split', {
+    summary: 'Split a person',
+    description: 'Removes distinct ids from a person. Past and future events of these ids, and the properties they set, belong to the new person. With `main_distinct_id` (as in PostHog), or without a body, every other id becomes a person of its own.',
+    params: uuidParams, answers: ANSWERS,
+    body: {
+      ...bodyOf({
+        distinct_ids: ids('Distinct ids that leave the person together, as one person.'),
+        main_distinct_id: { type: ['string', 'null'], description: 'The distinct id that stays; ignored with `distinct_ids`.' }
+      }), type: ['object', 'null']
+    }
+  }, async ({ params: { id }, body }, { projectId }, reply) => {
+    const person = await readPerson(deps, projectId, id)
+    const parts = toParts(person, projectId, body ?? {})
+    const [{ id: repair }] = await sql<[{ id: number }]>`
+      INSERT INTO person_repairs (project_id, person_uuid, kind, parts, distinct_ids)
+      VALUES (${projectId}, ${person.uuid}, 'split', ${sql.json(parts)}::jsonb, ${parts.flat()}) RETURNING id`
+    return await answerWhenDone(sql, repair, reply)
+  })
+
+  routes.post('/:id/undo_merge', {
+    summary: 'Undo a merge',
+    description: 'Computes the persons again as if the merge had never happened; its event still counts, with the properties that it sets. Another event that merges the same ids keeps them together.',
+    params: uuidParams, answers: ANSWERS, body: bodyOf({ event: { ...uuid, description: 'uuid of the event that merged, from the history of the person.' } }, 'event')
+  }, async ({ params: { id }, body: { event } }, { projectId }, reply) => {
+    const person = await readPerson(deps, projectId, id)
+    const merge = (await readMerges(deps, projectId, person.ids)).find(({ uuid }) => uuid === event.toLowerCase())
+    if (merge === undefined) throw invalidField('event', 'event must be the uuid of an event that merged distinct ids of this person.')
+    if (merge.undone_at !== null) throw new HttpError(409, 'invalid_request', 'already_undone', 'This merge was undone before.', { attr: 'event' })
+    const [{ id: repair }] = await sql<[{ id: number }]>`
+      INSERT INTO person_repairs (project_id, person_uuid, kind, event_uuid, distinct_ids)
+      VALUES (${projectId}, ${person.uuid}, 'undo', ${merge.uuid}, ${[merge.distinct_id, merge.other_distinct_id]}) RETURNING id`
+    return await answerWhenDone(sql, repair, reply)
+  })
+}
+
+interface KnownPerson { uuid: string, ids: string[] }
+
+async function readPerson (deps: RepairDeps, projectId: number, id: string): Promise<KnownPerson> {
+  const uuid = orNotFound(await findPersonByUuid(deps, projectId, id))
+  const rows = await deps.sql<{ id: string }[]>`
+    SELECT distinct_id AS id FROM person_distinct_ids WHERE person_id = (
+      SELECT id FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}) ORDER BY distinct_id`
+  return { uuid, ids: rows.map(({ id }) => id) }
+}
+
+function toParts (
+  { uuid, ids }: KnownPerson, projectId: number,
+  { distinct_ids: given, main_distinct_id: main }: { distinct_ids?: string[], main_distinct_id?: string | null }
+): string[][] {
+  const field = given === undefined ? 'main_distinct_id' : 'distinct_ids'
+  const named = given ?? (typeof main === 'string' ? [main] : [])
+  const foreign = named.find((id) => !ids.includes(id))
+  if (foreign !== undefined) throw invalidField(field, `${field}: the person does not have the distinct id ${JSON.stringify(foreign)}.`)
+  const leaving = [...new Set(named)]
+  if (given !== undefined && leaving.length < ids.length) return [leaving]
+  const staying = main ?? ids.find((id) => personUuid(projectId, id) === uuid) ?? ids[0]
+  if (given !== undefined || ids.length < 2) throw invalidField(field, `${field}: at least one distinct id must stay with the person, which has ${ids.length}.`)
+  return ids.filter((id) => id !== staying).map((id) => [id])
+}
+
+function repairColumns (sql: Sql): Statement {
+  return sql`id, kind, person_uuid AS person, event_uuid AS event, distinct_ids, requested_at, done_at, coalesce(person_uuids, '{}') AS persons, error`
+}
+
+async function answerWhenDone (sql: Sql, id: number, reply: FastifyReply): Promise<unknown> {
+  for (const deadline = performance.now() + WAIT_MS; ; await delay(POLL_MS)) {
+    const [repair] = await sql<PersonRepair[]>`SELECT ${repairColumns(sql)} FROM person_repairs WHERE id = ${id}`
+    if (repair === undefined) throw notFound()
+    if (repair.error !== null) throw new HttpError(409, 'invalid_request', 'not_repairable', `The person cannot be repaired: ${repair.error}.`)
+    if (repair.done_at === null && performance.now() < deadline) continue
+    return await reply.code(repair.done_at === null ? 202 : 200).send(repair)
+  }
+}
+
+/** A merge as its event asked for it, and when it was undone. */
+export interface Merge {
+  uuid: string
+  event: string
+  at: string
+  distinct_id: string
+  other_distinct_id: string
+  undone_at: string | null
+}
+
+/**
+ * Events that named distinct ids to be merged, newest first.
+ *
+ * @throws when ClickHouse is unavailable.
+ */
+export async function readMerges (
+  { sql, clickhouse }: Pick<RepairDeps, 'sql' | 'clickhouse'>, projectId: number, distinctIds: readonly string[]
+): Promise<Merge[]> {
+  const merges = await queryRows<Omit<Merge, 'undone_at'>>(clickhouse, `
+    SELECT toString(uuid) AS uuid, event, ${isoTime('received_at')} AS at, distinct_id,
+      substringUTF8(JSONExtractString(properties, if(event = '$identify', '$anon_distinct_id', 'alias')), 1, 200) AS other_distinct_id
+    FROM events WHERE project_id = {project: UInt32} AND event IN ('$identify', '$create_alias', '$merge_dangerously')
+      AND (distinct_id IN {ids: Array(String)} OR other_distinct_id IN {ids: Array(String)}) AND other_distinct_id NOT IN ('', distinct_id)
+    ORDER BY received_at DESC, uuid LIMIT 1000 SETTINGS final = 1, max_execution_time = 10`,
+  { project: projectId, ids: distinctIds.slice(0, 1000) })
+  const undone = await sql<{ uuid: string, at: Date }[]>`
+    SELECT event_uuid AS uuid, done_at AS at FROM person_repairs
+    WHERE project_id = ${projectId} AND done_at IS NOT NULL AND event_uuid = ANY (${merges.map(({ uuid }) => uuid)}::uuid[])`
+  const undoneAt = new Map(undone.map(({ uuid, at }) => [uuid, at.toISOString()]))
+  return merges.map((merge) => ({ ...merge, undone_at: undoneAt.get(merge.uuid) ?? null }))
+}

@@ -1,0 +1,201 @@
+/** Carries out requested repairs of persons: merges that are undone, persons that are split (`replay-persons.ts`). */
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import { fieldsOf } from '../../engines/fields.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type IntervalLoop, pause, runAtIntervals } from '../../platform/intervals.ts'
+import type { Logger } from '../../platform/logger.ts'
+import { lockPersons } from '../../platform/postgres/lock-persons.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+
+import { derivePersonUpdate } from '../../schema/wire/derive-person-update.ts'
+import type { Properties } from './persons-state.ts'
+import { LATE_MS } from './property-times.ts'
+import { type Repair, type ReplayedUpdate, replayPersons } from './replay-persons.ts'
+import { type StoredWhole, writeRepaired } from './write-repaired.ts'
+
+interface RepairDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  logger: Logger
+  /** Called after a repair, which wrote copies to the outbox. */
+  onCopies: () => void
+}
+
+interface Request {
+  id: number
+  project: number
+  person: string
+  kind: Repair['kind']
+  event: string | null
+  parts: string[][] | null
+  ids: string[]
+  /** Epoch milliseconds. */
+  requestedAt: number
+  doneAt: number | null
+}
+
+/** Interval of looking for requests, in milliseconds: somebody waits for the answer. */
+const POLL_INTERVAL_MS = 500
+
+/** Maximum wait, with persons of the project locked, until ClickHouse has the events of all applied updates. */
+const MAX_LAG_MS = 10_000
+
+/** Maximum distinct ids that merges relate, and updates of these: they are computed in memory. */
+const MAX_IDS = 1000
+const MAX_UPDATES = 200_000
+
+const MERGES = "event IN ('$identify', '$create_alias', '$merge_dangerously')"
+const OTHER_ID = "JSONExtractString(properties, if(event = '$identify', '$anon_distinct_id', 'alias'))"
+
+/** Carries out open repairs until stopped, in the order of their requests. */
+export function startRepairs (deps: RepairDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
+  return runAtIntervals({
+    everyMs: pollIntervalMs,
+    async run (signal) {
+      const open = await deps.sql<Request[]>`SELECT ${columns(deps.sql)} FROM person_repairs WHERE done_at IS NULL AND error IS NULL ORDER BY id LIMIT 20`
+      for (const request of open) {
+        if (signal.aborted) return
+        await repair(request, deps, signal)
+      }
+    },
+    logger: deps.logger,
+    failure: 'could not repair a person; retrying',
+    stopWithinMs: MAX_LAG_MS
+  })
+}
+
+function columns (sql: Sql | TransactionSql) {
+  return sql`id, project_id AS project, person_uuid AS person, kind, event_uuid AS event, parts, distinct_ids AS ids,
+    (extract(epoch FROM requested_at) * 1000)::float8 AS "requestedAt", (extract(epoch FROM done_at) * 1000)::float8 AS "doneAt"`
+}
+
+async function repair (
+  request: Request, { sql, clickhouse, logger, onCopies }: RepairDeps, signal: AbortSignal
+): Promise<void> {
+  const { id, project } = request
+  // Before the lock, as an ingest process may be behind for long.
+  if (!await isComplete(clickhouse, request.requestedAt)) return
+  try {
+    const left = await sql.begin(async (transaction) => {
+      await transaction`SELECT set_config('idle_in_transaction_session_timeout', '60s', true)`
+      const [taken] = await transaction`SELECT 1 FROM person_repairs WHERE id = ${id} AND done_at IS NULL FOR UPDATE SKIP LOCKED`
+      const version = (await lockPersons(transaction, [project])).get(project)
+      if (taken === undefined || version === undefined) return null
+      const at = version / 1000
+      for (const deadline = Date.now() + MAX_LAG_MS; !await isComplete(clickhouse, at); await pause(100, signal)) {
+        if (Date.now() > deadline || signal.aborted) throw new MillraceError('MILLRACE_REPAIR_WAITS', 'accepted events are not all stored yet', { action: 'retry' })
+      }
+      const stored = await readRelated(transaction, clickhouse, request)
+      const ids = stored.flatMap(({ distinctIds }) => distinctIds)
+      const updates = await readUpdates(transaction, clickhouse, project, ids)
+      const earlier = await transaction<Request[]>`
+        SELECT ${columns(transaction)} FROM person_repairs WHERE project_id = ${project} AND done_at IS NOT NULL AND distinct_ids && ${ids} ORDER BY done_at, id`
+      const done = earlier.map((each) => toRepair(each, each.doneAt ?? 0))
+      const after = replayPersons(updates, stored, done, toRepair(request, at))
+      await writeRepaired(transaction, { project, version, stored, after })
+      const named = [...request.ids, ...stored.find(({ uuid }) => uuid === request.person)?.distinctIds ?? []]
+      const concerned = after.filter(({ distinctIds }) => distinctIds.some((each) => named.includes(each)))
+      await transaction`
+        UPDATE person_repairs SET done_at = to_timestamp(${at / 1000}), person_uuids = ${concerned.map(({ uuid }) => uuid)}::uuid[] WHERE id = ${id}`
+      return concerned.length
+    })
+    if (left !== null) logger.info({ repair: id, kind: request.kind, persons: left }, 'repaired a person')
+    onCopies()
+  } catch (error) {
+    if (!(error instanceof RepairRefused)) throw error
+    await sql`UPDATE person_repairs SET error = ${error.message} WHERE id = ${id}`
+  }
+}
+
+/** A repair that can never be carried out. */
+class RepairRefused extends Error {}
+
+function toRepair ({ kind, event, parts }: Request, at: number): Repair {
+  return kind === 'undo' ? { kind, uuid: event ?? '' } : { kind, parts: parts ?? [], at }
+}
+
+async function isComplete (clickhouse: ClickHouse, at: number): Promise<boolean> {
+  const through = await readCompleteThrough(clickhouse)
+  return through !== null && through.getTime() >= at
+}
+
+/** The person of a request, and all that merges, also refused and undone ones, relate to it. */
+async function readRelated (
+  transaction: TransactionSql, clickhouse: ClickHouse, { project, person, ids: named }: Request
+): Promise<StoredWhole[]> {
+  const own = await readStored(transaction, project, [], person)
+  let ids = [...new Set([...named, ...own.flatMap(({ distinctIds }) => distinctIds)])]
+  for (;;) {
+    const links = await queryRows<{ id: string, other: string }>(clickhouse, `
+      SELECT DISTINCT distinct_id AS id, substringUTF8(${OTHER_ID}, 1, 200) AS other FROM events
+      WHERE project_id = {project: UInt32} AND ${MERGES} AND (distinct_id IN {ids: Array(String)} OR other IN {ids: Array(String)})
+      SETTINGS final = 0, max_execution_time = 30`, { project, ids })
+    const related = [...new Set([...ids, ...links.flatMap(({ id, other }) => [id, other])])]
+    if (related.length > MAX_IDS) throw new RepairRefused(`merges relate the person to more than ${MAX_IDS} distinct ids`)
+    const stored = await readStored(transaction, project, related)
+    const all = [...new Set(stored.flatMap(({ distinctIds }) => distinctIds))]
+    if (all.every((id) => ids.includes(id)) && related.every((id) => ids.includes(id))) return stored
+    ids = [...new Set([...related, ...all])]
+    if (ids.length > MAX_IDS) throw new RepairRefused(`merges relate the person to more than ${MAX_IDS} distinct ids`)
+  }
+}
+
+/** Persons of distinct ids, or of a uuid, with all their ids. */
+async function readStored (
+  transaction: TransactionSql, project: number, ids: readonly string[], uuid: string | null = null
+): Promise<StoredWhole[]> {
+  const rows = await transaction<(Omit<StoredWhole, 'projectId' | 'properties' | 'times' | 'createdAt'> & {
+    createdAt: Date, properties: string, times: Record<string, number> | null
+  })[]>`
+    SELECT id, uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties::text AS properties, property_times AS times,
+      ARRAY(SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id) AS "distinctIds"
+    FROM persons WHERE project_id = ${project} AND (uuid = ${uuid} OR id IN (
+      SELECT person_id FROM person_distinct_ids WHERE project_id = ${project} AND distinct_id = ANY (${[...ids]})))`
+  return rows.map(({ properties, times, createdAt, ...row }) => ({
+    ...row, projectId: project, createdAt: createdAt.getTime(), properties: toProperties(properties),
+    ...times !== null && { times: new Map(Object.entries(times)) }
+  }))
+}
+
+function toProperties (text: string): Properties {
+  return { ...fieldsOf(parseStoredJson(text)) }
+}
+
+interface StoredEvent {
+  uuid: string
+  event: string
+  distinctId: string
+  person: string
+  timestamp: number
+  receivedAt: number
+  properties: string
+}
+
+/**
+ * What the stored events of distinct ids changed about persons since the last deletion of each, in order of receipt.
+ */
+async function readUpdates (
+  transaction: TransactionSql, clickhouse: ClickHouse, project: number, ids: readonly string[]
+): Promise<ReplayedUpdate[]> {
+  const events = await queryRows<StoredEvent>(clickhouse, `
+    SELECT toString(uuid) AS uuid, event, distinct_id AS distinctId, toString(person_id) AS person,
+      toFloat64(toUnixTimestamp64Milli(timestamp)) AS timestamp, toFloat64(toUnixTimestamp64Milli(received_at)) AS receivedAt, properties
+    FROM events AS stored WHERE project_id = {project: UInt32} AND distinct_id IN {ids: Array(String)}
+      AND (${MERGES} OR position(properties, '"$set') > 0 OR position(properties, '"$unset"') > 0)
+    ORDER BY stored.received_at, stored.timestamp, stored.uuid LIMIT ${MAX_UPDATES + 1}
+    SETTINGS final = 1, max_execution_time = 30`, { project, ids })
+  if (events.length > MAX_UPDATES) throw new RepairRefused(`more than ${MAX_UPDATES} events changed the person and those that merges relate to it`)
+  const deletions = await transaction<{ person: string, at: Date }[]>`
+    SELECT person, max(requested_at) AS at FROM person_deletions, unnest(person_uuids) AS person
+    WHERE project_id = ${project} AND person_uuids && ${ids.map((id) => personUuid(project, id))}::uuid[] GROUP BY person`
+  const deletedAt = new Map(deletions.map(({ person, at }) => [person, at.getTime()]))
+  return events.flatMap(({ properties, person, receivedAt, ...event }) => {
+    if (receivedAt <= (deletedAt.get(person) ?? 0)) return []
+    const update = derivePersonUpdate({ ...event, projectId: project }, toProperties(properties))
+    // Nothing says which events an import brought: an event that was so late goes by its time.
+    const byTime = event.timestamp < receivedAt - LATE_MS && { byTime: true }
+    return update === null ? [] : [{ ...update, receivedAt, ...byTime }]
+  })
+}
