@@ -3591,7 +3591,7 @@ export interface components {
                 /** Format: uuid */
                 uuid: string;
             } | null;
-            /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+            /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
             definition: {
                 [key: string]: unknown;
             };
@@ -3617,8 +3617,14 @@ export interface components {
                     }[];
                     start: string;
                 }[];
+                /** @description Stickiness: people by the number of periods in which they were active. */
+                counts?: {
+                    /** @description Null: retention removed the events. */
+                    people: number | null;
+                    periods: number;
+                }[];
                 /** @enum {string} */
-                kind: "trend" | "funnel" | "retention";
+                kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness";
                 lines?: {
                     /** @description Events left out of a sum or average, because the property is not a number. */
                     left_out: number;
@@ -3654,7 +3660,7 @@ export interface components {
                     /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
                 }[];
-                /** @description Trend: its buckets. */
+                /** @description Trend, lifecycle: its buckets. */
                 points?: {
                     is_partial: boolean;
                     /** @description true: retention removed its events, so it has no value. */
@@ -3693,6 +3699,12 @@ export interface components {
                      */
                     to: string;
                 } | null;
+                /** @description Lifecycle: people of each state by point. */
+                states?: {
+                    /** @enum {string} */
+                    state: "new" | "returning" | "resurrecting" | "dormant";
+                    values: (number | null)[];
+                }[];
             };
             /**
              * Format: date-time
@@ -4081,8 +4093,14 @@ export interface components {
                         }[];
                         start: string;
                     }[];
+                    /** @description Stickiness: people by the number of periods in which they were active. */
+                    counts?: {
+                        /** @description Null: retention removed the events. */
+                        people: number | null;
+                        periods: number;
+                    }[];
                     /** @enum {string} */
-                    kind: "trend" | "funnel" | "retention";
+                    kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness";
                     lines?: {
                         /** @description Events left out of a sum or average, because the property is not a number. */
                         left_out: number;
@@ -4118,7 +4136,7 @@ export interface components {
                         /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                     }[];
-                    /** @description Trend: its buckets. */
+                    /** @description Trend, lifecycle: its buckets. */
                     points?: {
                         is_partial: boolean;
                         /** @description true: retention removed its events, so it has no value. */
@@ -4157,13 +4175,19 @@ export interface components {
                          */
                         to: string;
                     } | null;
+                    /** @description Lifecycle: people of each state by point. */
+                    states?: {
+                        /** @enum {string} */
+                        state: "new" | "returning" | "resurrecting" | "dormant";
+                        values: (number | null)[];
+                    }[];
                 };
                 /**
                  * Format: date-time
                  * @description Every acknowledged event received before this time is counted; null while unknown.
                  */
                 complete_through: string | null;
-                /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
                 definition: {
                     [key: string]: unknown;
                 };
@@ -8837,7 +8861,7 @@ export interface operations {
                 "application/json": {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
                     definition: {
                         [key: string]: unknown;
                     };
@@ -8924,7 +8948,7 @@ export interface operations {
                 "application/json": {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
                     definition?: {
                         [key: string]: unknown;
                     };
@@ -8990,7 +9014,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
                     definition: {
                         [key: string]: unknown;
                     };
@@ -9034,20 +9058,27 @@ export interface operations {
                          * @enum {string}
                          */
                         part?: "all" | "value" | "not_set" | "rest";
+                        /** @description Stickiness: number of periods in which people were active. */
+                        periods?: number;
                         /** @description Trend: a value of the previous period. */
                         previous?: boolean;
                         /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
                         returned?: number;
                         /** @description Trend: index of the series, from 0. */
                         series?: number;
-                        /** @description Trend: `start` of the point; null for the total. Retention: `start` of the period in which people started. */
+                        /** @description Trend, lifecycle: `start` of the point; null for the total of a trend. Retention: `start` of the period in which people started. */
                         start?: string | null;
+                        /**
+                         * @description Lifecycle: state of the people.
+                         * @enum {string}
+                         */
+                        state?: "new" | "returning" | "resurrecting" | "dormant";
                         /** @description Funnel: the step, from 1. */
                         step?: number;
                         /** @description The value of the property; null unless `part` is `value`. */
                         value?: string | null;
                     };
-                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
                     definition: {
                         [key: string]: unknown;
                     };

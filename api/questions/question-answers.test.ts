@@ -103,7 +103,8 @@ function toDefinition ({ kind, range, include_bots: bots, week_starts: week, ...
     const { steps, window, order, attribution } = of
     return { ...shared, steps, window, order, breakdown: breakdown === null ? null : { ...breakdown, attribution } }
   }
-  return { ...shared, interval, cohort: of.cohort, start: of.start, returning: of.returning }
+  if (kind === 'lifecycle' || kind === 'stickiness') return { ...shared, interval, activity: of.activity }
+  return { ...shared, interval, returns: of.returns, cohort: of.cohort, start: of.start, returning: of.returning }
 }
 
 interface Asked { projectId: number, timezone: string, now: number }
@@ -131,6 +132,12 @@ function simplify (answer: Answer): unknown {
         [tagOf(part), steps.map(({ people, median_ms: median }) => [people, median])] as const)
       return { all: all?.[1], parts: Object.fromEntries(parts) }
     }
+    case 'lifecycle':
+      return {
+        starts: answer.points.map(({ start }) => start),
+        ...Object.fromEntries(answer.states.map(({ state, values }) => [state, values]))
+      }
+    case 'stickiness': return answer.counts.map(({ people }) => people)
     case 'retention':
       return Object.fromEntries(answer.cohorts.map(({ start, returned }) =>
         [start, returned.map(({ people }) => people)]))
@@ -264,6 +271,15 @@ function pickCell (answer: Answer, question: Question): Picked | undefined {
         read: (plain) => count(plain.all.map(([people]: number[]) => people))
       }
     }
+    case 'lifecycle': {
+      const at = Math.floor(random() * answer.points.length)
+      const { state, values } = pickOne(answer.states, random)
+      return { cell: { kind: 'lifecycle', start: answer.points[at]!.start, state }, number: values[at], read: (plain) => plain[state][at] }
+    }
+    case 'stickiness': {
+      const { periods, people } = pickOne(answer.counts, random)
+      return { cell: { kind: 'stickiness', periods }, number: people, read: (plain) => plain[periods - 1] }
+    }
     case 'retention': {
       const cohorts = answer.cohorts.filter(({ returned }) => returned.length > 0)
       if (cohorts.length === 0) return undefined
@@ -293,7 +309,7 @@ t.test(`the persons behind a random number of ${QUESTIONS / 4} answers are those
     const sum = measure === 'people' ? listed.size : rows.reduce((total, [, , value]) => total + Number(value), 0)
     const about = JSON.stringify({ index, timezone, now, cell, asked })
     if (['events', 'people', 'sum'].includes(measure ?? '')) t.ok(Math.abs(sum - number) < 1e-6, `${sum} of ${number}: ${about}`)
-    if (asked.breakdown !== null && asked.kind !== 'retention') continue
+    if (asked.breakdown !== null && ['trend', 'funnel'].includes(asked.kind)) continue
     // What they did makes the number, and what all others did adds nothing.
     counts.checkedPlainly++
     const answer = (isListed: boolean) => {
@@ -314,7 +330,7 @@ function trendOf (range: PlainQuestion['range']): PlainQuestion {
   return {
     kind: 'trend', range, compare: true, interval: 'day', series: [{ ...ANY, measure: 'events' }], breakdown: null,
     include_bots: true, week_starts: 'monday', steps: [], window: { value: 1, unit: 'day' }, order: 'in_order', attribution: 'first',
-    formula: null, cohort: 'first', start: ANY, returning: ANY
+    formula: null, cohort: 'first', returns: 'on', activity: ANY, start: ANY, returning: ANY
   }
 }
 

@@ -94,6 +94,15 @@ t.test('the persons behind a number are listed for keys that may see persons', a
   const retention = { kind: 'retention', version: 1, range: { last: 3, unit: 'day' }, interval: 'day', start: { event: 'seen' } }
   t.match((await behind(retention, { start: '2026-03-04', returned: 1 })).body, { people: 1, results: [{ at: null }] })
 
+  const active = { version: 1, range: { last: 3, unit: 'day' }, interval: 'day', activity: { event: null } }
+  const [lifecycle, stickiness] = [{ ...active, kind: 'lifecycle' }, { ...active, kind: 'stickiness' }]
+  t.match((await api.call('POST', '~/questions/answer', { definition: lifecycle })).body.answer.states, [
+    { state: 'new', values: [0, 1, 1] }, { state: 'returning', values: [0, 0, 1] }, { state: 'resurrecting', values: [0, 0, 0] }, { state: 'dormant', values: [0, 0, 0] }
+  ])
+  t.match((await behind(lifecycle, { start: '2026-03-05', state: 'returning' })).body, { people: 1 })
+  t.match((await api.call('POST', '~/questions/answer', { definition: stickiness })).body.answer.counts, [{ periods: 1, people: 1 }, { periods: 2, people: 1 }, { periods: 3, people: 0 }])
+  t.match((await behind(stickiness, { periods: 2 })).body, { people: 1 })
+
   const ofPlan = { ...FUNNEL, breakdown: { property: 'plan' } }
   const listed = await Promise.all(['pro', 'free'].map(async (value) => (await behind(ofPlan, { ...lost, part: 'value', value })).body.people))
   t.same(listed, [1, 0])
@@ -102,6 +111,7 @@ t.test('the persons behind a number are listed for keys that may see persons', a
     [FUNNEL, { step: 3 }, 'cell__step'], [FUNNEL, { step: 1, outcome: 'lost' }, 'cell__step'], [FUNNEL, {}, 'cell__step'],
     [PAID, { series: 1 }, 'cell__series'], [PAID, { previous: true }, 'cell__previous'], [PAID, { start: '2026-03-01' }, 'cell__start'],
     [{ ...PAID, breakdown: { property: 'plan' } }, {}, 'cell__part'],
+    [lifecycle, { start: '2026-03-05' }, 'cell__state'], [lifecycle, { state: 'new' }, 'cell__start'], [stickiness, {}, 'cell__periods'],
     [retention, {}, 'cell__start'], [retention, { start: 'x' }, 'cell__start'], [retention, { start: '2026-03-04', returned: 2 }, 'cell__returned']
   ] as const) t.match(await behind(definition, cell), { status: 400, body: { attr } }, JSON.stringify(cell))
   t.match(await callAs(['query:read'], null, '/persons', { definition: FUNNEL, cell: lost }), { status: 403, body: { code: 'permission_denied' } })

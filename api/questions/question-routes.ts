@@ -74,8 +74,8 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
 }
 
 /** @throws {HttpError} 400 naming a field that the answer does not have. */
-function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, ...cell }: Value<typeof cellSchema>): Cell {
-  const isBrokenDown = question.kind !== 'retention' && question.breakdown !== null
+function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, ...cell }: Value<typeof cellSchema>): Cell {
+  const isBrokenDown = 'breakdown' in question && question.breakdown !== null
   if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} is not broken down.`)
   if ((of === 'value') !== (value !== null)) throw invalidField('cell__value', 'It is given with the part "value", and with no other.')
   const tag = tagOfPart({ part: of, value })
@@ -94,6 +94,13 @@ function readCell (question: Question, { part: of = 'all', value = null, series 
     case 'retention':
       if (start === null) throw invalidField('cell__start', 'The period in which people started is expected.')
       return { kind: 'retention', start, returned }
+    case 'lifecycle':
+      if (start === null) throw invalidField('cell__start', 'The start of a point is expected.')
+      if (state === undefined) throw invalidField('cell__state', 'The state of the people is expected.')
+      return { kind: 'lifecycle', start, state }
+    case 'stickiness':
+      if (periods === undefined) throw invalidField('cell__periods', 'The number of periods is expected.')
+      return { kind: 'stickiness', periods }
   }
 }
 

@@ -1,9 +1,10 @@
 /** What questions and their answers look like in the OpenAPI document. */
+import { LIFECYCLE_STATES } from '../../engines/questions/activity-sql.ts'
 import { array, integer, nullableObject, object, optional, partial, string } from '../http/json-schema.ts'
 
 export const definitionSchema = {
   type: 'object', additionalProperties: true,
-  description: 'Of kind trend, funnel or retention; docs/query/questions.md has the fields of each.'
+  description: 'Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each.'
 } as const
 
 const facts = {
@@ -43,8 +44,8 @@ const lines = array(object({
 export const answerSchema = object({
   ...facts,
   answer: partial({
-    kind: { ...string, enum: ['trend', 'funnel', 'retention'] },
-    points: { ...points, description: 'Trend: its buckets.' },
+    kind: { ...string, enum: ['trend', 'funnel', 'retention', 'lifecycle', 'stickiness'] },
+    points: { ...points, description: 'Trend, lifecycle: its buckets.' },
     lines,
     previous: nullableObject({
       from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Not included.' }, points, lines
@@ -59,7 +60,9 @@ export const answerSchema = object({
     cohorts: array(object({
       start: string, people: integerOrNull,
       returned: array(object({ people: integerOrNull, is_partial: { type: 'boolean' } }))
-    }), { description: 'Retention: people who returned in the k-th period after, from 0.' })
+    }), { description: 'Retention: people who returned in the k-th period after, from 0.' }),
+    states: array(object({ state: { ...string, enum: LIFECYCLE_STATES }, values: array(integerOrNull) }), { description: 'Lifecycle: people of each state by point.' }),
+    counts: array(object({ periods: integer, people: integerOrNull }), { description: 'Stickiness: people by the number of periods in which they were active.' })
   }, 'kind')
 }, { $id: 'QuestionAnswer' })
 
@@ -67,7 +70,9 @@ export const cellSchema = optional({
   ...part,
   series: { ...integer, minimum: 0, description: 'Trend: index of the series, from 0.' },
   previous: { type: 'boolean', description: 'Trend: a value of the previous period.' },
-  start: { type: ['string', 'null'], description: 'Trend: `start` of the point; null for the total. Retention: `start` of the period in which people started.' },
+  start: { type: ['string', 'null'], description: 'Trend, lifecycle: `start` of the point; null for the total of a trend. Retention: `start` of the period in which people started.' },
+  state: { ...string, enum: LIFECYCLE_STATES, description: 'Lifecycle: state of the people.' },
+  periods: { ...integer, minimum: 1, description: 'Stickiness: number of periods in which people were active.' },
   step: { ...integer, minimum: 1, description: 'Funnel: the step, from 1.' },
   outcome: { ...string, enum: ['reached', 'lost'], description: 'Funnel: people who reached the step, or who reached the one before and not this one.' },
   returned: { ...integer, minimum: 0, description: 'Retention: how many periods after the start people returned, from 0, which is everybody.' }

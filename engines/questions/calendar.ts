@@ -63,8 +63,8 @@ export function addPeriods (day: Day, count: number, interval: Exclude<Interval,
 }
 
 /**
- * The range that a question is about, at a moment, by the calendar of its project. A retention begins with a whole
- * period. `keptFrom` is a day of UTC.
+ * The range that a question is about, at a moment, by the calendar of its project. Where periods are compared
+ * person by person, it begins with a whole one. `keptFrom` is a day of UTC.
  */
 export function resolveRange (
   question: Question, { now, keptFrom = null, ...calendar }: Calendar & { now: number, keptFrom?: Day | null }
@@ -73,7 +73,7 @@ export function resolveRange (
   const { timezone } = calendar
   const weekStarts = question.weekStarts ?? calendar.weekStarts
   const [first, lastDay] = daysOf(range, { timezone, weekStarts, now })
-  const firstDay = question.kind === 'retention' ? periodOf(first, question.interval, weekStarts) : first
+  const firstDay = question.kind === 'trend' || question.kind === 'funnel' ? first : periodOf(first, question.interval, weekStarts)
   const [from, to] = [startOfDay(firstDay, timezone), startOfDay(addPeriods(lastDay, 1, 'day'), timezone)]
   const days = { timezone, weekStarts, now, firstDay, lastDay, from, to }
   return { ...days, previous: spanBefore(range, days), keptFrom: keptFrom === null ? -Infinity : Date.parse(keptFrom) }

@@ -1,6 +1,7 @@
+import { type ActivityCell, compileActivity, compileActivityPersons } from './activity-sql.ts'
 import type { ResolvedRange } from './calendar.ts'
 import { compileFunnel, compileFunnelPersons, type FunnelCell } from './funnel-sql.ts'
-import type { EventChoice, Question, Trend } from './question.ts'
+import type { Activity, EventChoice, Question, Trend } from './question.ts'
 import { compileRetention, compileRetentionPersons, type RetentionCell } from './retention-sql.ts'
 import { compileTrend, compileTrendPersons, type TrendCell } from './trend-sql.ts'
 
@@ -20,7 +21,7 @@ ${sql}${takesCopies(question) ? `\n${WITH_COPIES}` : ''}`
 }
 
 /** A number of an answer: how many persons it has, or what their events add up to. */
-export type Cell = TrendCell & { kind: 'trend' } | FunnelCell & { kind: 'funnel' } | RetentionCell & { kind: 'retention' }
+export type Cell = TrendCell & { kind: 'trend' } | FunnelCell & { kind: 'funnel' } | RetentionCell & { kind: 'retention' } | ActivityCell & { kind: Activity['kind'] }
 
 /**
  * The query of an answer, narrowed to the persons behind one of its numbers: their ids, when each did it last or
@@ -47,6 +48,7 @@ function compileCell (question: Question, cell: Cell, asked: { projectId: number
   if (question.kind === 'trend' && cell.kind === 'trend') return compileTrendPersons(question, cell, asked)
   if (question.kind === 'funnel' && cell.kind === 'funnel') return compileFunnelPersons(question, cell, asked)
   if (question.kind === 'retention' && cell.kind === 'retention') return compileRetentionPersons(question, cell, asked)
+  if ((question.kind === 'lifecycle' || question.kind === 'stickiness') && cell.kind === question.kind) return compileActivityPersons(question, cell, asked)
   throw new Error(`a ${question.kind} has no cell of a ${cell.kind}`)
 }
 
@@ -65,7 +67,7 @@ function takesCopies (question: Question): boolean {
       const names = question.steps.map(({ event }) => event)
       return !names.includes(null) && new Set(names).size === names.length
     }
-    case 'retention': return true
+    case 'retention': case 'lifecycle': case 'stickiness': return true
   }
 }
 
@@ -74,6 +76,7 @@ function compileKind (question: Question, projectId: number, range: ResolvedRang
     case 'trend': return compileTrend(question, projectId, range)
     case 'funnel': return compileFunnel(question, projectId, range)
     case 'retention': return compileRetention(question, projectId, range)
+    case 'lifecycle': case 'stickiness': return compileActivity(question, projectId, range)
   }
 }
 

@@ -9,7 +9,7 @@ export const NUMBER_MEASURES = ['sum', 'average', 'median', 'p90', 'min', 'max']
 export const MEASURES = ['events', 'people', 'per_person', 'groups', ...NUMBER_MEASURES] as const
 export type Measure = typeof MEASURES[number]
 
-export type Question = Trend | Funnel | Retention
+export type Question = Trend | Funnel | Retention | Activity
 
 /** Days in the project's time zone: a number of units up to the present one, or from one day to another, inclusive. */
 export type AskedRange =
@@ -96,8 +96,23 @@ export interface Retention extends Asked {
   kind: 'retention'
   interval: Exclude<Interval, 'hour'>
   cohort: 'first' | 'any'
+  /** `on_or_after`: who returns later counts in every period until then. */
+  returns: 'on' | 'on_or_after'
   start: EventChoice
   returning: EventChoice
+}
+
+/**
+ * Who is active, and how regularly. The range begins with a whole period.
+ *
+ * `lifecycle`: in each period, persons who are `new` (active for the first time), `returning` (also in the period
+ * before), `resurrecting` (earlier, but not in the period before) and `dormant` (in the period before, but not in it).
+ * `stickiness`: persons by the number of periods of the range in which they are active.
+ */
+export interface Activity extends Asked {
+  kind: 'lifecycle' | 'stickiness'
+  interval: Exclude<Interval, 'hour'>
+  activity: EventChoice
 }
 
 /** Bounds of a question. */

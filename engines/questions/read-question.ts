@@ -31,11 +31,15 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
 }
 
 function readKind (place: Place): Question {
-  const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention'])
+  const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention', 'lifecycle', 'stickiness'])
   switch (kind) {
     case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare', 'formula'))
     case 'funnel': return readFunnel(place.fields(...SHARED, 'steps', 'window', 'order', 'breakdown'))
-    case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'cohort', 'start', 'returning'))
+    case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'cohort', 'returns', 'start', 'returning'))
+    case 'lifecycle': case 'stickiness': {
+      const field = place.fields(...SHARED, 'interval', 'activity')
+      return { kind, ...readShared(field), interval: orElse(field('interval'), 'week').oneOf(LONGER), activity: readEvent(field('activity').fields('event', 'where')) }
+    }
   }
 }
 
@@ -95,6 +99,7 @@ function readRetention (field: FieldsOf): Retention {
   return {
     kind: 'retention', ...readShared(field), interval: orElse(field('interval'), 'week').oneOf(LONGER),
     cohort: orElse(field('cohort'), 'first').oneOf(['first', 'any']),
+    returns: orElse(field('returns'), 'on').oneOf(['on', 'on_or_after']),
     start: readEvent(field('start').fields('event', 'where')),
     returning: readEvent(orElse(field('returning'), { event: null }).fields('event', 'where'))
   }

@@ -15,7 +15,7 @@ FROM
 ${personsSql}
     )
 )
-ARRAY JOIN arrayFilter(number -> number = started OR number > started AND ${hasPeriod('returns')}, range(1, ${periods.length + 1})) AS later
+ARRAY JOIN arrayFilter(number -> number = started OR number > started AND ${cameBack(retention, 'number')}, range(1, ${periods.length + 1})) AS later
 GROUP BY cohort, bucket ORDER BY cohort, bucket`
 }
 
@@ -34,14 +34,24 @@ export function compileRetentionPersons (
 FROM (
 ${personsSql}
 )
-WHERE has(${startedSql}, ${started})${returned === 0 ? '' : ` AND bitAnd(bitShiftRight(returns, ${started + returned}), 1) != 0`}`
+WHERE has(${startedSql}, ${started})${returned === 0 ? '' : ` AND ${cameBack(retention, String(started + returned))}`}`
+}
+
+/** Whether somebody returned in a period, or also later. */
+function cameBack ({ returns }: Retention, period: string): string {
+  return returns === 'on' ? `bitAnd(bitShiftRight(returns, ${period}), 1) != 0` : `bitShiftRight(returns, ${period}) != 0`
 }
 
 /** bitTest takes at most 64 bits. */
-const hasPeriod = (bits: string): string => `bitAnd(bitShiftRight(${bits}, number), 1) != 0`
+export const hasPeriod = (bits: string): string => `bitAnd(bitShiftRight(${bits}, number), 1) != 0`
 
-/** The periods of a retention, and the SQL of its persons: in which of them each started and returned. */
-function describePeriods (retention: Retention, projectId: number, range: ResolvedRange) {
+/**
+ * The periods of a retention, and the SQL of its persons: in which of them each started and returned, a bit a period;
+ * `bitsSql` of all persons who did either, `personsSql` of those who count.
+ */
+export function describePeriods (
+  retention: Pick<Retention, 'start' | 'returning' | 'interval' | 'cohort' | 'includeBots'>, projectId: number, range: ResolvedRange
+) {
   const { start, returning, interval, cohort } = retention
   const isFirst = cohort === 'first'
   const isInRange = `AND timestamp >= ${instantSql(range.from)}`
@@ -56,7 +66,7 @@ function describePeriods (retention: Retention, projectId: number, range: Resolv
     ? ''
     : ` AND person NOT IN (SELECT person_id FROM persons WHERE project_id = ${projectId} AND created_at < ${instantSql(range.keptFrom)})`
   const startedSql = isFirst ? `[arrayFirst(number -> ${hasPeriod('starts')}, ${numbers})]` : `arrayFilter(number -> ${hasPeriod('starts')}, ${numbers})`
-  const personsSql = `        SELECT ${PERSON} AS person, groupBitOr(starts) AS starts, groupBitOr(returns) AS returns
+  const bitsSql = `        SELECT ${PERSON} AS person, groupBitOr(starts) AS starts, groupBitOr(returns) AS returns
         FROM
         (
             -- A bit a period: bit 1 is the first of the range, and bit 0 all the time before.
@@ -68,7 +78,8 @@ function describePeriods (retention: Retention, projectId: number, range: Resolv
               isFirst ? '' : `${isInRange} `}AND timestamp < ${instantSql(range.to)} AND (is_start OR is_return)
             GROUP BY event.person_id
         ) AS event ${mergesSql(projectId)}
-        -- Who started before the range is not new, so first starts are looked for in all events.
-        GROUP BY person HAVING starts != 0 AND bitAnd(starts, 1) = 0${isKnownBefore}`
-  return { periods, startOf, startedSql, personsSql }
+        GROUP BY person`
+  // Who started before the range is not new, so first starts are looked for in all events.
+  const personsSql = `${bitsSql} HAVING starts != 0 AND bitAnd(starts, 1) = 0${isKnownBefore}`
+  return { periods, startOf, startedSql, bitsSql, personsSql, isKnownBefore }
 }

@@ -1,8 +1,9 @@
 /** Shapes the rows of a query into an answer with all buckets, including empty ones. */
-import { listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
+import { LIFECYCLE_STATES, type LifecycleState } from './activity-sql.ts'
+import { type Bucket, listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
 import { nameOf, nameOfSeries } from './compile-question.ts'
 import { compileFormula } from './formula.ts'
-import { type Funnel, type Measure, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
+import { type Activity, type Funnel, type Measure, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
 import { TAGS } from './question-sql.ts'
 
 /** Of which part something is said: all, one value of the breakdown, events without the property, or the rest. */
@@ -67,7 +68,20 @@ export interface RetentionAnswer {
   }>
 }
 
-export type Answer = TrendAnswer | FunnelAnswer | RetentionAnswer
+export interface LifecycleAnswer {
+  kind: 'lifecycle'
+  points: Point[]
+  /** People of a state at each point; null: it has not begun or is removed. */
+  states: Array<{ state: LifecycleState, values: Array<number | null> }>
+}
+
+export interface StickinessAnswer {
+  kind: 'stickiness'
+  /** People who were active in one period of the range, in two, and so on. */
+  counts: Array<{ periods: number, people: number | null }>
+}
+
+export type Answer = TrendAnswer | FunnelAnswer | RetentionAnswer | LifecycleAnswer | StickinessAnswer
 
 /** Values of a row of the query in the order of its columns. */
 export type AnswerRow = ReadonlyArray<string | number | null>
@@ -77,6 +91,8 @@ export function shapeAnswer (question: Question, range: ResolvedRange, rows: rea
     case 'trend': return shapeTrend(question, range, rows)
     case 'funnel': return shapeFunnel(question, range, rows)
     case 'retention': return shapeRetention(question, range, rows)
+    case 'lifecycle': return shapeLifecycle(question, range, rows)
+    case 'stickiness': return shapeStickiness(question, range, rows)
   }
 }
 
@@ -84,7 +100,7 @@ export function shapeAnswer (question: Question, range: ResolvedRange, rows: rea
 export function checkSize (question: Question, range: ResolvedRange): void {
   if (question.kind === 'funnel') return
   const buckets = listBuckets(range, question.interval, range)
-  if (question.kind === 'retention' && buckets.length > QUESTION_LIMITS.cohorts) {
+  if (question.kind !== 'trend' && buckets.length > QUESTION_LIMITS.cohorts) {
     throw tooMany(question.interval, QUESTION_LIMITS.cohorts)
   }
 }
@@ -147,15 +163,38 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
       }).sort(byRank)
     })
     if (trend.formula !== null) lines.push(...computeFormula(trend.formula, trend.series.length, lines))
-    const points = buckets.map(({ start, from, to }) => ({
-      start,
-      is_partial: from < Math.max(span.from, range.keptFrom) || to > span.to || to > range.now,
-      is_removed: to <= range.keptFrom
-    }))
-    return { points, lines }
+    return { points: buckets.map((bucket) => toPoint(bucket, span, range)), lines }
   }
   const [from = '', to = ''] = [range.previous.from, range.previous.to].map((at) => new Date(at).toISOString())
   return { kind: 'trend', ...shape(range, 0), previous: trend.compare ? { from, to, ...shape(range.previous, 1) } : null }
+}
+
+function toPoint ({ start, from, to }: Bucket, span: Span, { keptFrom, now }: ResolvedRange): Point {
+  const isPartial = from < Math.max(span.from, keptFrom) || to > span.to || to > now
+  return { start, is_partial: isPartial, is_removed: to <= keptFrom }
+}
+
+function shapeLifecycle ({ interval }: Activity, range: ResolvedRange, rows: readonly AnswerRow[]): LifecycleAnswer {
+  const buckets = listBuckets(range, interval, range)
+  const people = new Map(rows.map(([state, index, count]) => [`${state} ${index}`, Number(count)]))
+  return {
+    kind: 'lifecycle', points: buckets.map((bucket) => toPoint(bucket, range, range)),
+    states: LIFECYCLE_STATES.map((state) => ({
+      state,
+      values: buckets.map(({ from, to }, index) =>
+        from > range.now || to <= range.keptFrom ? null : people.get(`${state} ${index}`) ?? 0)
+    }))
+  }
+}
+
+function shapeStickiness ({ interval }: Activity, range: ResolvedRange, rows: readonly AnswerRow[]): StickinessAnswer {
+  const people = new Map(rows.map(([periods, count]) => [Number(periods), Number(count)]))
+  const isRemoved = range.to <= range.keptFrom
+  return {
+    kind: 'stickiness',
+    counts: listBuckets(range, interval, range).map((_, index) =>
+      ({ periods: index + 1, people: isRemoved ? null : people.get(index + 1) ?? 0 }))
+  }
 }
 
 function shapeFunnel ({ steps, breakdown }: Funnel, range: ResolvedRange, rows: readonly AnswerRow[]): FunnelAnswer {

@@ -159,6 +159,22 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   await page.close()
 })
 
+t.test('a lifecycle and a stickiness are drawn, and a number of theirs opens its persons', async (t) => {
+  const { page, problems } = await open(`${home}/questions/new/lifecycle`)
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await page.getByRole('button', { name: /^\d+: list the persons of new, / }).last().click()
+  await page.getByRole('dialog').getByText(/^\d+ persons\.$/).waitFor()
+  await page.getByRole('button', { name: 'Close' }).click()
+  await checkPage(t, page, 'a lifecycle')
+  const { page: other } = await open(`${home}/questions/new/stickiness`)
+  await other.getByRole('button', { name: 'Ask' }).click()
+  await other.getByRole('button', { name: /: list the persons of Active in 1 week/ }).click()
+  await other.getByRole('dialog').getByText(/^\d+ persons\.$/).waitFor()
+  t.same(problems, [])
+  await other.close()
+  await page.close()
+})
+
 t.test('a retention is a table whose shades are its picture; an error names its cause', async (t) => {
   const { page, problems } = await open(`${home}/questions/new/retention`)
   await page.getByLabel('First did', { exact: true }).fill('search')

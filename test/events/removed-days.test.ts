@@ -78,6 +78,9 @@ for (const [what, lift] of [['while its rule is set', false], ['after its rule i
     t.same(cohorts.slice(0, gone).map(({ people }) => people), Array(gone).fill(null))
     t.same(cohorts.slice(-2).map(({ people }) => people), [1, 1], 'who is known from before is not new')
     t.match(returned.answer.cohorts[0].returned[1], { people: null })
+
+    const { states } = (await ask({ kind: 'lifecycle', range: TREND.range, interval: 'day', activity: { event: 'paid' } })).answer
+    t.match(states[0], { state: 'new', values: [...Array(gone).fill(null), ...Array(10 - gone).fill(0), 1, 1] }, 'nor here')
   })
 }
 

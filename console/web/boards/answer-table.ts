@@ -40,6 +40,12 @@ export function tableOf ({ question, result }: TileAnswer): AnswerTable {
             { ...number(median), shown: index === 0 ? '–' : formatDuration(median) }
           ]))
       }
+      case 'lifecycle': return {
+        head: ['from', ...answer.states.map(({ state }) => state)],
+        rows: answer.points.map(({ start }, at) =>
+          [word(pointName(start, timezone)), ...answer.states.map(({ values }) => number(values[at] ?? null))])
+      }
+      case 'stickiness': return { head: ['periods', 'people'], rows: answer.counts.map(({ periods, people }) => [number(periods), number(people)]) }
       case 'retention': return {
         head: ['began', ...(answer.cohorts[0]?.returned ?? []).map((_, index) => String(index))],
         rows: answer.cohorts.map(({ start, people, returned }) =>

@@ -5,6 +5,7 @@ import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Empty, Table } from '../states.tsx'
 import { type Behind, type Open, PeopleNumber, PersonsBehind } from './persons-behind.tsx'
+import { LifecycleView, StickinessView } from './activity-view.tsx'
 import { type Answered, type Definition, describeComparison, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, type Point, pointName, type RetentionAnswer, shareOf, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** Asks another question instead. */
@@ -34,6 +35,8 @@ export function AnswerPicture (
       {answer.kind === 'trend' && <TrendView answered={answered} answer={answer} definition={definition} isFolded={isFolded} open={open} />}
       {answer.kind === 'funnel' && <FunnelView answered={answered} answer={answer} definition={definition} open={open} />}
       {answer.kind === 'retention' && <RetentionView answered={answered} answer={answer} definition={definition} onAsk={onAsk} open={open} />}
+      {answer.kind === 'lifecycle' && <LifecycleView answered={answered} answer={answer} isFolded={isFolded} open={open} />}
+      {answer.kind === 'stickiness' && <StickinessView answer={answer} unit={'activity' in definition ? definition.interval : ''} open={open} />}
       {behind !== undefined && <PersonsBehind definition={definition} behind={behind} onClose={() => setBehind(undefined)} />}
     </>
   )

@@ -22,6 +22,7 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
       {definition.kind === 'trend' && <TrendFields definition={definition} names={names} onChange={onChange} />}
       {definition.kind === 'funnel' && <FunnelFields definition={definition} names={names} onChange={onChange} />}
       {definition.kind === 'retention' && <RetentionFields definition={definition} names={names} onChange={onChange} />}
+      {'activity' in definition && <EventField withPersons label='Active by' value={definition.activity} names={names} onChange={(activity) => edit({ activity })} />}
       <div class='toolbar'>
         <RangeFields definition={definition} onChange={(range) => edit({ range })} />
         {definition.kind !== 'funnel' && (
@@ -40,7 +41,7 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
         {definition.kind === 'trend' && <label>Formula <input size={12} placeholder='A / B' value={definition.formula ?? ''} onInput={({ currentTarget: { value } }) => edit({ formula: value.trim() === '' ? null : value })} /></label>}
         <Checkbox label='Include bots' isOn={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
       </div>
-      {definition.kind !== 'retention' && <BreakdownFields definition={definition} names={names} onChange={onChange} />}
+      {'breakdown' in definition && <BreakdownFields definition={definition} names={names} onChange={onChange} />}
     </>
   )
 }
@@ -99,7 +100,7 @@ function describeDays (definition: Definition): string {
   if (!(last >= 1 && last <= 1000) || !('Temporal' in globalThis)) return ''
   const weekStarts = (definition.week_starts ?? ofProject) === 'sunday' ? 'sunday' : 'monday'
   const [first, end] = daysOf({ last, unit: unit as 'day', whole }, { timezone, weekStarts, now: Date.now() })
-  return `${definition.kind === 'retention' ? periodOf(first, definition.interval as 'day', weekStarts) : first} to ${end}`
+  return `${definition.kind === 'trend' || definition.kind === 'funnel' ? first : periodOf(first, definition.interval as 'day', weekStarts)} to ${end}`
 }
 
 function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | Funnel>) {
@@ -177,6 +178,10 @@ function RetentionFields ({ definition, names, onChange }: EditorProps<Retention
         onChange={(cohort) => onChange({ ...definition, cohort })}
       />
       <EventField withPersons label={definition.cohort === 'any' ? 'Did' : 'First did'} value={definition.start} names={names} onChange={(start) => onChange({ ...definition, start })} />
+      <Select
+        label='Counts as returned' value={definition.returns ?? 'on'} options={[['on', 'in that period'], ['on_or_after', 'in that period or later']]}
+        onChange={(returns) => onChange({ ...definition, returns })}
+      />
       <EventField withPersons label='Came back for' value={definition.returning} names={names} onChange={(returning) => onChange({ ...definition, returning })} />
     </>
   )

@@ -17,6 +17,8 @@ export interface Cell {
   step?: number
   outcome?: string
   returned?: number
+  state?: string
+  periods?: number
 }
 
 /** A number of an answer whose persons can be listed. */

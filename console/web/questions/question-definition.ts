@@ -1,10 +1,10 @@
 /** Definitions of questions as the console writes them, and they and their comparisons as sentences. */
-import type { FunnelAnswer, RetentionAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
+import type { FunnelAnswer, LifecycleAnswer, RetentionAnswer, StickinessAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { Schema } from '../../api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
 import { formatCount, formatMs, formatterOf } from '../format.ts'
 
-export type { FunnelAnswer, Point, RetentionAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
+export type { FunnelAnswer, LifecycleAnswer, Point, RetentionAnswer, StickinessAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
 
 export interface EventChoice { event: string | null, where: PropertyFilter[] }
 export interface SeriesChoice extends EventChoice { measure: string, property?: string }
@@ -18,18 +18,21 @@ interface Breakdown { type?: string, property: string, limit: number, order?: st
 
 export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean, formula: string | null }
 export interface Funnel extends Shared { kind: 'funnel', steps: EventChoice[], window: { value: number, unit: string }, order: string, breakdown: Breakdown | null }
-export interface Retention extends Shared { kind: 'retention', interval: string, cohort: string, start: EventChoice, returning: EventChoice }
+export interface Retention extends Shared { kind: 'retention', interval: string, cohort: string, returns: string, start: EventChoice, returning: EventChoice }
+export interface Activity extends Shared { kind: 'lifecycle' | 'stickiness', interval: string, activity: EventChoice }
 
-export type Definition = Trend | Funnel | Retention
+export type Definition = Trend | Funnel | Retention | Activity
 
 export interface Question extends Omit<Schema<'Question'>, 'definition'> { definition: Definition }
 
-export interface Answered extends Schema<'QuestionAnswer'> { answer: TrendAnswer | FunnelAnswer | RetentionAnswer }
+export interface Answered extends Schema<'QuestionAnswer'> { answer: TrendAnswer | FunnelAnswer | RetentionAnswer | LifecycleAnswer | StickinessAnswer }
 
 export const KINDS = {
   trend: ['Trend', 'how often something happens, over time'],
   funnel: ['Funnel', 'how many get from one step to the next'],
-  retention: ['Retention', 'how many come back']
+  retention: ['Retention', 'how many come back'],
+  lifecycle: ['Lifecycle', 'how many are new, returning, resurrecting or dormant'],
+  stickiness: ['Stickiness', 'in how many periods people are active']
 } as const
 
 export type Kind = keyof typeof KINDS
@@ -50,7 +53,8 @@ export function newDefinition (kind: Kind): Definition {
   switch (kind) {
     case 'trend': return { kind, ...shared, range: month, interval: 'day', series: [{ ...EMPTY_EVENT, measure: 'events' }], breakdown: null, compare: false, formula: null }
     case 'funnel': return { kind, ...shared, range: month, steps: [EMPTY_EVENT, EMPTY_EVENT], window: { value: 14, unit: 'day' }, order: 'in_order', breakdown: null }
-    case 'retention': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', cohort: 'first', start: EMPTY_EVENT, returning: ANY }
+    case 'retention': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', cohort: 'first', returns: 'on', start: EMPTY_EVENT, returning: ANY }
+    case 'lifecycle': case 'stickiness': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', activity: ANY }
   }
 }
 
@@ -66,6 +70,7 @@ export function withDefaults (definition: Definition): Definition {
     }
     case 'funnel': return { ...whole, steps: whole.steps.map(fill) }
     case 'retention': return { ...whole, start: fill(whole.start), returning: fill(whole.returning) }
+    case 'lifecycle': case 'stickiness': return { ...whole, activity: fill(whole.activity) }
   }
 }
 
@@ -93,6 +98,7 @@ export function describeQuestion (definition: Definition): string {
       return `${steps.join(definition.order === 'any_order' ? ' and ' : ', then ')}${by(definition.breakdown)}`
     }
     case 'retention': return `${describeEvent(definition.start)}, then ${describeEvent(definition.returning)} by ${definition.interval}`
+    case 'lifecycle': case 'stickiness': return `${describeEvent(definition.activity)} by ${definition.interval}`
   }
 }
 

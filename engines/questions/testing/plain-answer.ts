@@ -40,6 +40,8 @@ export interface PlainQuestion {
   order: string
   cohort: string
   start: PlainChoice
+  activity: PlainChoice
+  returns: string
   returning: PlainChoice
 }
 
@@ -56,6 +58,8 @@ export function answerPlainly (question: PlainQuestion, world: PlainWorld): unkn
   switch (question.kind) {
     case 'trend': return plainTrend(question, events, calendar)
     case 'funnel': return plainFunnel(question, events.filter(({ at }) => calendar.isIn(at)))
+    case 'lifecycle': return plainLifecycle(question, events, { ...calendar, now: world.now })
+    case 'stickiness': return plainStickiness(question, events, calendar)
     default: return plainRetention(question, events, { ...calendar, now: world.now })
   }
 }
@@ -116,7 +120,7 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
   const before = new Set(units.slice(first - length, first))
   let chosen = new Set(units.slice(first, last + 1))
   let labelOfUnit = (at: number): string => label(at, unit)
-  if (kind === 'retention') {
+  if (!['trend', 'funnel'].includes(kind)) {
     // From the beginning of the period of the first day.
     const days = [...new Set(instants.map(dayOf))]
     const begins = days.indexOf(label(instants.find((at) => chosen.has(labelOfUnit(at)))!, interval))
@@ -278,6 +282,47 @@ export const FORMULAS: Readonly<Record<string, (...values: number[]) => number>>
   '-A + 2.5 * B': (a = 0, b = 0) => -a + 2.5 * b
 }
 
+/** The periods of each person, the range's and earlier ones, by their first days. */
+function activePeriods (question: PlainQuestion, events: PlainEvent[], { bucketOf }: PlainCalendar): Set<string>[] {
+  const { activity } = question
+  const active = events.filter((event) => meets(activity, event))
+  const byPerson = Map.groupBy(active, ({ person }) => person)
+  return [...byPerson.values()].map((of) => new Set(of.map(({ at }) => bucketOf(at))))
+}
+
+type Test = (isNow: boolean, wasBefore: boolean, wasEver: boolean) => boolean
+
+function plainLifecycle (
+  question: PlainQuestion, events: PlainEvent[], calendar: PlainCalendar & { now: number }
+): unknown {
+  const { isIn, labelsOf, bucketOf, dayOf, now } = calendar
+  const labels = labelsOf(isIn)
+  const inTime = events.filter(({ at }) => dayOf(at) < labels[0]! || isIn(at))
+  const people = activePeriods(question, inTime, calendar)
+  // The period before the first one ends a day before it.
+  const dayBefore = new Date(Date.parse(labels[0]!) - 86_400_000).toISOString().slice(0, 10)
+  const before = labelsOf(() => true).findLast((label) => label <= dayBefore)!
+  const count = (label: string, test: Test): number | null => {
+    if (label > bucketOf(now)) return null
+    const previous = labels[labels.indexOf(label) - 1] ?? before
+    const meets = (periods: Set<string>): boolean =>
+      test(periods.has(label), periods.has(previous), [...periods].some((each) => each < label))
+    return people.filter(meets).length
+  }
+  return {
+    starts: labels,
+    new: labels.map((label) => count(label, (isNow, _, wasEver) => isNow && !wasEver)),
+    returning: labels.map((label) => count(label, (isNow, wasBefore) => isNow && wasBefore)),
+    resurrecting: labels.map((label) => count(label, (isNow, wasBefore, wasEver) => isNow && !wasBefore && wasEver)),
+    dormant: labels.map((label) => count(label, (isNow, wasBefore) => !isNow && wasBefore))
+  }
+}
+
+function plainStickiness (question: PlainQuestion, events: PlainEvent[], calendar: PlainCalendar): unknown {
+  const people = activePeriods(question, events.filter(({ at }) => calendar.isIn(at)), calendar)
+  return calendar.labelsOf(calendar.isIn).map((_, index) => people.filter(({ size }) => size === index + 1).length)
+}
+
 interface Walk { tags: string[], took: (number | null)[] }
 
 function plainFunnel ({ steps, window, order, breakdown, attribution }: PlainQuestion, events: PlainEvent[]): unknown {
@@ -344,7 +389,8 @@ function walkAnyOrder (list: Listed, count: number, windowMs: number): (number |
 }
 
 function plainRetention (
-  { start, returning, cohort: belongs }: PlainQuestion, events: PlainEvent[], calendar: PlainCalendar & { now: number }
+  { start, returning, cohort: belongs, returns: counting }: PlainQuestion, events: PlainEvent[],
+  calendar: PlainCalendar & { now: number }
 ): unknown {
   const { isIn, labelsOf, bucketOf, dayOf, now } = calendar
   const labels = labelsOf(isIn)
@@ -358,7 +404,9 @@ function plainRetention (
     for (const cohort of new Set(counted.map(bucketOf))) {
       const counts = cohorts.get(cohort)!
       counts[0]!++
-      for (const label of later) if (label > cohort) counts[labels.indexOf(label) - labels.indexOf(cohort)]!++
+      labels.slice(labels.indexOf(cohort) + 1).forEach((label, index) => {
+        if (counting === 'on' ? later.has(label) : [...later].some((other) => other >= label)) counts[index + 1]!++
+      })
     }
   }
   // Events of future days are not shown.

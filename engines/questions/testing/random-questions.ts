@@ -67,7 +67,7 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
   const around = Date.parse(pickOne(changes, random))
   const day = (offset: number): string => new Date(around + offset * DAY_MS).toISOString().slice(0, 10)
   const back = Math.floor(random() * 12)
-  const kind = pickOne(['trend', 'trend', 'funnel', 'funnel', 'retention'], random)
+  const kind = pickOne(['trend', 'trend', 'funnel', 'funnel', 'retention', 'lifecycle', 'stickiness'], random)
   const interval = pickOne(kind === 'trend' ? ['hour', 'day', 'day', 'week', 'month'] : ['day', 'week', 'month'], random)
   const compare = random() < 0.4
   const unit = pickOne(interval === 'hour' ? ['day', 'week'] : ['day', 'week', 'month'], random)
@@ -93,7 +93,8 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
       breakdown: random() < 0.5 ? { ...random() < 0.3 && { type: 'person' }, property: pickOne(['plan', 'plan', 'amount'], random), limit: pickOne([1, 3, 25], random) } : null,
       attribution: pickOne(['first', 'any'], random),
       window: pickOne([{ value: 10, unit: 'minute' }, { value: 5, unit: 'hour' }, { value: 3, unit: 'day' }, { value: 60, unit: 'day' }], random),
-      start: randomChoice(random), returning: randomChoice(random), cohort: pickOne(['first', 'any'], random)
+      start: randomChoice(random), returning: randomChoice(random), cohort: pickOne(['first', 'any'], random),
+      returns: pickOne(['on', 'on_or_after'], random), activity: randomChoice(random)
     }
   }
 }

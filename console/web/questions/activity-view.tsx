@@ -1,0 +1,55 @@
+/** Lifecycle and stickiness, as a picture and a table. */
+import { formatCounted } from '../format.ts'
+import { Chart } from '../sql/result-chart.tsx'
+import { Table } from '../states.tsx'
+import { type Open, PeopleNumber } from './persons-behind.tsx'
+import { type Answered, formatShare, type LifecycleAnswer, pointName, shareOf, type StickinessAnswer } from './question-definition.ts'
+
+interface LifecycleViewProps { answered: Answered, answer: LifecycleAnswer, isFolded: boolean, open: Open }
+
+export function LifecycleView ({ answered: { timezone }, answer: { points, states }, isFolded, open }: LifecycleViewProps) {
+  const names = points.map(({ start }) => pointName(start, timezone))
+  const partial = points.map(({ is_partial: isPartial }) => isPartial)
+  const table = (
+    <Table label='Lifecycle' class='dense' head={['From', ...states.map(({ state }) => `#${state}`)]}>
+      {points.map(({ start, is_partial: isPartial }, at) => (
+        <tr key={start}>
+          <td><time dateTime={start}>{names[at]}</time><span class='hint'>{isPartial && ' partial'}</span></td>
+          {states.map(({ state, values }) => <td key={state} class='number'><PeopleNumber of={values[at]} title={`${state}, ${names[at]}`} cell={{ start, state }} open={open} /></td>)}
+        </tr>
+      ))}
+    </Table>
+  )
+  return (
+    <>
+      <Chart
+        columns={[{ name: 'from', type: 'String' }, ...states.map(({ state }) => ({ name: state, type: 'Float64' }))]}
+        rows={points.map((_, at) => [names[at] ?? '', ...states.map(({ values }) => values[at] ?? null)])}
+        along='time' looks={states.map((_, colour) => ({ colour, isBefore: false, partial }))} chosen={{ kind: 'line', x: 0, y: states.map((_, at) => at + 1) }}
+      />
+      <p class='hint'>New: active for the first time. Returning: also active in the period before. Resurrecting: active earlier, but not in the period before. Dormant: active in the period before only.</p>
+      {isFolded ? <details><summary>The numbers</summary>{table}</details> : table}
+    </>
+  )
+}
+
+export function StickinessView ({ answer: { counts }, unit, open }: { answer: StickinessAnswer, unit: string, open: Open }) {
+  const everybody = counts.reduce<number | null>((sum, { people }) => people === null || sum === null ? null : sum + people, 0)
+  return (
+    <>
+      <Chart
+        columns={[{ name: 'active in', type: 'String' }, { name: 'people', type: 'Float64' }]}
+        rows={counts.map(({ periods, people }) => [formatCounted(periods, unit), people])} along='periods' chosen={{ kind: 'bar', x: 0, y: [1] }}
+      />
+      <Table label='Stickiness' class='dense' head={['Active in', '#People', '#Share']}>
+        {counts.map(({ periods, people }) => (
+          <tr key={periods}>
+            <td>{formatCounted(periods, unit)}</td>
+            <td class='number'><PeopleNumber of={people} title={`Active in ${formatCounted(periods, unit)}`} cell={{ periods }} open={open} /></td>
+            <td class='number'>{formatShare(shareOf(people, everybody))}</td>
+          </tr>
+        ))}
+      </Table>
+    </>
+  )
+}
