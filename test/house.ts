@@ -40,15 +40,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 79_754,
+  lines: 79_983,
   serverLines: 5_500,
   platformLines: 4_663,
-  trackedFiles: 1_562,
+  trackedFiles: 1_564,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 153,
-  casts: 271,
+  casts: 267,
   phrases: 75
 } satisfies Record<keyof House, number>
 
