@@ -1,7 +1,6 @@
 import t from 'tap'
 import { startStackOnSharedStores, withAnalyst } from '../start-stack.ts'
 import { createContractClient } from './contract-client.ts'
-import { checkGeneratedClient } from './generated-client.ts'
 import { walkAccount, walkBeyondContract, walkExperiments, walkManagement } from './walk-management.ts'
 import { walkCapture, walkDecide } from './walk-capture.ts'
 import { walkEventDefinitions, walkPropertyDefinitions } from './walk-definitions.ts'
@@ -23,7 +22,6 @@ await walkEventDefinitions(t, system)
 await walkBeyondContract(t, system)
 await walkManagement(t, system)
 await walkAccount(t, system)
-await checkGeneratedClient(t, system)
 await walkCapture(t, system)
 
 t.test('Every operation of the OpenAPI document was tried, and answered as it says', async (t) => {

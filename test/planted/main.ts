@@ -17,7 +17,7 @@ import { PLANTED_BUGS, type PlantedBug } from './bugs.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 /** A bug may make a test wait for ever. */
-const FILE_TIMEOUT_SECONDS = 120
+const FILE_TIMEOUT_SECONDS = 240
 /** Of the tree, not to be copied. */
 const NOT_COPIED = ['.git', '.tap', 'node_modules', 'dist']
 
