@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { glob } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { ALONE, createTestKinds, EMBEDDED_CORE, SERVICES, SYSTEMS, type TestKind, WHOLE_PATHS } from './kinds.ts'
+import { ALONE, createTestKinds, EMBEDDED_CORE, EMBEDDED_SYSTEM, SERVICES, SYSTEMS, type TestKind, WHOLE_PATHS } from './kinds.ts'
 import { renderTimes } from './times.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
@@ -37,7 +37,7 @@ t.test('a test is of the kind that what it imports makes it', async (t) => {
 })
 
 t.test('the modules that identify kinds exist, and tests of each kind', async (t) => {
-  const named = [...SYSTEMS, ...SERVICES, ...ALONE, ...EMBEDDED_CORE]
+  const named = [...SYSTEMS, ...SERVICES, ...ALONE, ...EMBEDDED_CORE, ...EMBEDDED_SYSTEM]
   for (const file of named) t.ok(existsSync(path.join(ROOT, file)), file)
   const files = await Array.fromAsync(glob('{chdb-server,engines,schema,platform,ingest,pipeline,api,cli,console,embedded,deploy,bench,docs,test}/**/*.test.ts', { cwd: ROOT }))
   const counts = Map.groupBy(files, createTestKinds().kindOf)

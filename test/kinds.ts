@@ -32,10 +32,12 @@ export const SYSTEMS: readonly string[] = [
 export const EMBEDDED = 'chdb-server'
 /** Those that `npm test` runs, too: what the rest of the system counts on. */
 export const EMBEDDED_CORE: readonly string[] = [
-  'http/clickhouse-client', 'http/http', 'http/blocks', 'insert/run-insert', 'insert/flush-tokens', 'analyst/analyst',
-  'analyst/ordinary-queries', 'options', 'http/read-query-body',
+  'http/clickhouse-client', 'insert/run-insert', 'insert/flush-tokens', 'analyst/analyst', 'options', 'http/read-query-body',
   'statement/read-statement'
 ].map((name) => `${EMBEDDED}/${name}.test.ts`)
+/** Those that `npm run test:system` runs, too. */
+export const EMBEDDED_SYSTEM: readonly string[] = ['http/http', 'http/blocks', 'analyst/ordinary-queries']
+  .map((name) => `${EMBEDDED}/${name}.test.ts`)
 
 /** Modules that start a service are here, load the engine, or name the entry of a process that they start. */
 export const SERVICES: readonly string[] = ['embedded/postgres/', 'embedded/nats/', 'embedded/supervisor/', 'chdb-server/testing/start-test-server.ts']

@@ -13,7 +13,7 @@ import { spawn } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
-import { ALONE, createTestKinds, EMBEDDED, EMBEDDED_CORE, isSystemTest, listTests, TEST_KINDS } from './kinds.ts'
+import { ALONE, createTestKinds, EMBEDDED, EMBEDDED_CORE, EMBEDDED_SYSTEM, isSystemTest, listTests, TEST_KINDS } from './kinds.ts'
 import { testEnvironment } from './support/environments.ts'
 import { startSharedServices, stopSharedServices } from './support/shared-services.ts'
 import { ended, runTestFiles, type TestResult } from './test-pool.ts'
@@ -69,7 +69,7 @@ async function chooseFiles (): Promise<string[]> {
 function isChosen (file: string): boolean {
   const [first] = paths
   if (first === '--unit') return kindOf(file) === 'unit'
-  if (first === '--system') return isSystemTest(file)
+  if (first === '--system') return isSystemTest(file) || EMBEDDED_SYSTEM.includes(file)
   if (first !== undefined) return paths.some((each) => isBelow(file, path.relative(ROOT, each)))
   return !isSystemTest(file) && (!isBelow(file, EMBEDDED) || EMBEDDED_CORE.includes(file))
 }

@@ -17,6 +17,8 @@ import t, { type Test } from 'tap'
 import { shareProcess } from './support/process-end.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
+/** Time to close what files share. */
+const END_MS = 20_000
 const FILE_TIMEOUT_MS = Number(process.env.TAP_TIMEOUT ?? 480) * 1000
 
 /** What is drawn by chance is the same in every run, so that a run says something of a change; long runs draw anew. */
@@ -57,6 +59,8 @@ async function runFile (file: string): Promise<void> {
 
 async function end (): Promise<void> {
   clearInterval(alive)
+  // The parent may have been killed in the middle of a file.
+  setTimeout(() => process.exit(1), END_MS).unref()
   await closeShared()
   t.end()
   await once(t, 'end')

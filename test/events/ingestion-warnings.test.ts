@@ -242,7 +242,7 @@ t.test('a flood of requests that are refused as a whole is counted, and costs a 
   const startedAt = performance.now()
   let sent = 0
   const flood = async (): Promise<void> => {
-    while (sent < 3000) {
+    while (sent < 600) {
       const number = sent++
       const [path, body] = number % 3 === 0
         ? [`/nowhere/${number}`, '{}']
@@ -253,7 +253,7 @@ t.test('a flood of requests that are refused as a whole is counted, and costs a 
   await Promise.all(Array.from({ length: 20 }, flood))
   const seconds = (performance.now() - startedAt) / 1000
 
-  await waitFor(async () => { await store(); return (await read(0)).every(({ count }) => count === 1000) })
+  await waitFor(async () => { await store(); return (await read(0)).every(({ count }) => count === 200) })
 
   const { state } = await manager.streams.info(WARNINGS_STREAM)
   t.ok(state.last_seq <= 3 + 2 * seconds, `${state.last_seq} messages in ${Math.round(seconds)} s`)
