@@ -45,6 +45,8 @@ import { personalKeyRoutes } from './projects/personal-key-routes.ts'
 import { createLogIn } from './people/log-in.ts'
 import { maskMails } from './people/mask-mails.ts'
 import { peopleRoutes } from './people/people-routes.ts'
+import { recordRequests, writeRecord } from './people/record.ts'
+import { recordRoutes } from './people/record-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
 import { retentionRoutes } from './projects/retention-routes.ts'
 import { ledgerRoutes } from './events/ledger-routes.ts'
@@ -167,7 +169,9 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     findSessionKey: async (request) => await findSessionKey(request, { ...deps, sessions })
   })
   await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
-  await app.register(consoleRoutes, { ...deps, sessions, logIn: createLogIn(deps) })
+  await app.register(consoleRoutes, {
+    ...deps, sessions, logIn: createLogIn(deps), record: async (line) => await writeRecord(deps.sql, line)
+  })
   return app
 }
 
@@ -212,10 +216,12 @@ async function managementRoutes (
   app.addHook('preValidation', refuseUnstorableValues)
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
   app.addHook('preSerialization', maskMails)
+  await app.register(recordRequests, deps)
 
   await app.register(accountRoutes, { prefix: '/api', ...deps })
   await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
   await app.register(peopleRoutes, { prefix: '/api', ...deps })
+  await app.register(recordRoutes, { prefix: '/api', ...deps })
   await app.register(deadLetterRoutes, { prefix: '/api/dead_letters', ...deps, ofAllProjects: true })
   await app.register(retentionRoutes, { prefix: '/api/retention', ...deps })
   await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })

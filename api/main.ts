@@ -11,6 +11,7 @@ import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { createPoll, createStatusPoll } from './status/poll-status.ts'
 import { buildApiApp } from './app.ts'
 import { createImportRunner } from './events/start-import.ts'
+import { trimRecord } from './people/record-routes.ts'
 import { createNatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
 import { createDefinitionCache } from './flags/endpoints/definition-cache.ts'
 
@@ -22,7 +23,8 @@ runProcess('api', async () => {
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
     'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
     'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL',
-    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER'
+    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER',
+    'MILLRACE_RECORD_DAYS'
   ])
   const { DATABASE_URL: databaseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster, MILLRACE_GEOIP_PATH: geoipPath } = settings
   const { MILLRACE_HOST: host, MILLRACE_API_PORT: port } = settings
@@ -77,7 +79,13 @@ runProcess('api', async () => {
   const address = await app.listen({ host, port })
   logger.info({ address }, 'api is listening')
 
+  const trim = setInterval(() => {
+    trimRecord(sql, { days: settings.MILLRACE_RECORD_DAYS, now: now() })
+      .catch((err: unknown) => logger.warn({ err }, 'could not delete old lines of the record; trying again in an hour'))
+  }, 3_600_000).unref()
+
   onShutdown(logger, [
+    { name: 'record', run: () => clearInterval(trim) },
     { name: 'readiness', run: () => { shuttingDown = true } },
     // Its start may be what a request waits for.
     { name: 'imports', run: () => imports.close() },

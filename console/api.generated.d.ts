@@ -2205,6 +2205,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/record": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the record
+         * @description Who changed what, logged in, was refused, or read persons or SQL. Newest first.
+         *
+         *     Requires the scope *.
+         */
+        get: operations["getRecord"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/record/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the record
+         * @description JSON lines, oldest first, with the same filters.
+         *
+         *     Requires the scope *.
+         */
+        get: operations["getRecordExport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/retention": {
         parameters: {
             query?: never;
@@ -3900,6 +3944,41 @@ export interface components {
                 messages: number;
                 of: number;
             };
+        };
+        RecordLine: {
+            address: string | null;
+            /** @description The row after it. */
+            after: {
+                [key: string]: unknown;
+            } | null;
+            /** Format: date-time */
+            at: string;
+            /** @description The row before a change, without secrets. */
+            before: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Of a reading: method, path, query and body. */
+            detail: {
+                [key: string]: unknown;
+            } | null;
+            id: number;
+            /**
+             * Format: uuid
+             * @description Personal key; null for a session without one.
+             */
+            key_id: string | null;
+            key_label: string | null;
+            kind: string;
+            object: string;
+            object_id: string;
+            /** @description Null: about the installation. */
+            project_id: number | null;
+            /** @description Rows read; null if the reading did not end. */
+            rows: number | null;
+            /** @description Mail address of the user. */
+            user: string | null;
+            /** @description Null: a command in Postgres, or somebody unknown. */
+            user_id: number | null;
         };
         SavedQuery: {
             /** @description Chart of the result; null: a table. */
@@ -9904,6 +9983,88 @@ export interface operations {
                          */
                         to: string;
                     };
+                };
+            };
+        };
+    };
+    getRecord: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Only lines of this time or later. */
+                from?: string;
+                /** @description create, change, delete, act, read, login, logout, refusal or trim. */
+                kind?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description A table such as feature_flags, or persons, sql, record; of logins, how. */
+                object?: string;
+                object_id?: string;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Only lines about this project. */
+                project_id?: number;
+                /** @description Only lines before this time. */
+                to?: string;
+                /** @description Only what this user did. */
+                user_id?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["RecordLine"][];
+                    };
+                };
+            };
+        };
+    };
+    getRecordExport: {
+        parameters: {
+            query?: {
+                /** @description Only lines of this time or later. */
+                from?: string;
+                /** @description create, change, delete, act, read, login, logout, refusal or trim. */
+                kind?: string;
+                /** @description A table such as feature_flags, or persons, sql, record; of logins, how. */
+                object?: string;
+                object_id?: string;
+                /** @description Only lines about this project. */
+                project_id?: number;
+                /** @description Only lines before this time. */
+                to?: string;
+                /** @description Only what this user did. */
+                user_id?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
                 };
             };
         };

@@ -130,6 +130,9 @@ export const settings = {
   MILLRACE_MANAGEMENT_RATE_LIMIT: whole(12_000, { minimum: 0 },
     'Maximum management requests per minute, personal key and API process. 0: no limit.'),
 
+  MILLRACE_RECORD_DAYS: whole(730, { minimum: 0 },
+    'Days to keep the record of changes, logins and readings of persons and SQL. 0: forever.'),
+
   // Pipeline
   MILLRACE_BATCH_MAX_ROWS: whole(100_000, { minimum: 1, maximum: 200_000 },
     'Maximum rows per insert; above 200,000 it is no longer one block.'),

@@ -74,7 +74,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
   await documentRoutes(app, deps, BOARDS)
 
   routes.get('/:id/answers/:tile_kind/:tile_id', {
-    summary: 'Answer the tiles of a board',
+    summary: 'Answer the tiles of a board', config: { recorded: 'sql' },
     description: 'Answers are cached while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.',
     params: optional({ ...idParams.properties, ...ofTile }),
     query: optional({ refresh: { type: 'boolean', description: 'Recompute the answers instead of using cached ones.' } }),

@@ -71,10 +71,14 @@ export function routesOf (
     const { summary, description, params, query: querystring, body, answer, answers, scope, config, ...options } = route
     const action = method === 'GET' ? 'read' : 'write'
     const response = answers ?? { [status]: answer ?? (status === 204 ? { type: 'null', description: 'Deleted.' } : {}) }
+    // Persons are read by whoever it is for the record; dead letters are in no table whose triggers would say so.
+    const recorded = object === 'person' && action === 'read'
+      ? { recorded: 'persons' } as const
+      : object === 'dead_letter' && action === 'write' ? { recorded: 'dead_letters' } as const : {}
     const given = defined({ summary, description, params, querystring, body })
     app.route<any>({
       ...options, method, url: path,
-      config: { ...config, scope: scope ?? `${object}:${action}` },
+      config: { ...recorded, ...config, scope: scope ?? `${object}:${action}` },
       schema: { tags: [tag], ...given, response },
       async handler (request, reply) {
         const result = await handler(request, accessOf(request), reply)

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { HttpError } from '../../engines/errors.ts'
+import { actors } from '../../platform/postgres/actor.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { LogIn } from '../../console/server/session-routes.ts'
 import { hashToken } from '../../console/server/sessions.ts'
@@ -13,52 +14,75 @@ const WINDOW_MS = 900_000
 
 /** Logs people in by password, with limits, and lets those who were invited choose theirs. */
 export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): LogIn {
+  const ofAddress = (address: string): Counted => ({ subject: subjectOf('address', address), most: MAX_OF_ADDRESS })
+
+  /** Counts before the attempt, as others run at the same time; what is right is given back. */
+  async function limit<T> (counted: Counted[], attempt: () => Promise<T>): Promise<T> {
+    // One after the other: attempts on a locked account do not lock out the others of an office.
+    for (const each of counted) await countAttempt(sql, each, now())
+    let isWrong = false
+    try {
+      return await attempt()
+    } catch (error) {
+      isWrong = error instanceof HttpError && error.status === 401
+      throw error
+    } finally {
+      const subjects = counted.map(({ subject }) => subject)
+      if (!isWrong) await sql`UPDATE login_attempts SET count = count - 1 WHERE subject = ANY(${subjects}::text[])`
+    }
+  }
+
   return {
+    limit: async (address, attempt) => await limit([ofAddress(address)], attempt),
     async byPassword ({ email: typed, password, address }) {
       const email = toStoredEmail(typed)
-      const attempts = [
-        { subject: subjectOf('account', email), most: MAX_OF_ACCOUNT },
-        { subject: subjectOf('address', address), most: MAX_OF_ADDRESS }
-      ]
-      // One after the other: attempts on a locked account do not lock out the others of an office.
-      for (const attempt of attempts) await countAttempt(sql, attempt, now())
-      const [user] = await sql<{ id: number, hash: string | null, isDisabled: boolean }[]>`
-        SELECT id, password_hash AS hash, disabled_at IS NOT NULL AS "isDisabled" FROM users WHERE email = ${email}`
-      const isRight = await isPassword(password, user?.hash ?? null)
-      if (user === undefined || !isRight || user.isDisabled) {
+      return await limit([{ subject: subjectOf('account', email), most: MAX_OF_ACCOUNT }, ofAddress(address)], async () => {
+        const [user] = await sql<{ id: number, hash: string | null, isDisabled: boolean }[]>`
+          SELECT id, password_hash AS hash, disabled_at IS NOT NULL AS "isDisabled" FROM users WHERE email = ${email}`
+        const isRight = await isPassword(password, user?.hash ?? null)
+        if (user !== undefined && isRight && !user.isDisabled) return user.id
         throw new HttpError(401, 'authentication_error', 'authentication_failed', 'Wrong e-mail address or password.')
-      }
-      await sql`UPDATE login_attempts SET count = count - 1 WHERE subject = ANY(${attempts.map(({ subject }) => subject)}::text[])`
-      return user.id
+      })
     },
-    async byInvitation ({ token, password, firstName }) {
-      const hash = await hashPassword(password)
-      return await sql.begin(async (tx) => {
-        const [invited] = await tx<{ userId: number }[]>`
-          DELETE FROM invitations WHERE token_hash = ${hashToken(token)} AND expires_at > ${new Date(now())} RETURNING user_id AS "userId"`
-        if (invited === undefined) {
-          throw new HttpError(401, 'authentication_error', 'authentication_failed', 'This invitation was used already, or is too old. Ask for a new one.')
-        }
-        const { userId } = invited
-        await tx`
-          UPDATE users SET password_hash = ${hash}, password_set_at = ${new Date(now())}, first_name = coalesce(${firstName ?? null}, first_name)
-          WHERE id = ${userId} AND disabled_at IS NULL`
-        // Whoever knew the old password is logged out.
-        await tx`DELETE FROM console_sessions WHERE user_id = ${userId}`
+    async byInvitation ({ token, password, firstName = null, address }) {
+      const [hash, at] = [await hashPassword(password), new Date(now())]
+      return await limit([ofAddress(address)], async () => {
+        const userId = await findInvited(sql, token, at)
+        await actors.run({ user_id: userId, address }, async () => await sql.begin(async (tx) => {
+          // Of two at the same time, one finds it used.
+          const used = await tx`DELETE FROM invitations WHERE token_hash = ${hashToken(token)} RETURNING user_id`
+          if (used.length === 0) throw unusable()
+          await tx`
+            UPDATE users SET password_hash = ${hash}, password_set_at = ${at}, first_name = coalesce(${firstName}, first_name)
+            WHERE id = ${userId}`
+          // Whoever knew the old password is logged out.
+          await tx`DELETE FROM console_sessions WHERE user_id = ${userId}`
+        }))
         return userId
       })
     }
   }
 }
 
+/** @throws {HttpError} 401 for a link that is used or too old. */
+export async function findInvited (sql: Sql, token: string, at: Date): Promise<number> {
+  const [invited] = await sql<{ userId: number }[]>`
+    SELECT user_id AS "userId" FROM invitations WHERE token_hash = ${hashToken(token)} AND expires_at > ${at}`
+  if (invited === undefined) throw unusable()
+  return invited.userId
+}
+
+function unusable (): HttpError {
+  return new HttpError(401, 'authentication_error', 'authentication_failed', 'This invitation was used already, or is too old. Ask for a new one.')
+}
+
+interface Counted { subject: string, most: number }
+
 function subjectOf (kind: string, text: string): string {
   return createHash('sha256').update(`${kind} ${text}`).digest('hex')
 }
 
-/** Counts before the password is checked: attempts at the same time do not get past the limit. */
-async function countAttempt (
-  sql: Sql, { subject, most }: { subject: string, most: number }, now: number
-): Promise<void> {
+async function countAttempt (sql: Sql, { subject, most }: Counted, now: number): Promise<void> {
   const begins = new Date(now - WINDOW_MS)
   await sql`DELETE FROM login_attempts WHERE since < ${begins}`
   const [attempts] = await sql<{ count: number }[]>`

@@ -17,8 +17,14 @@ interface Answering {
   signal: AbortSignal
 }
 
-/** Writes progress, rows and end of a query as lines of JSON; every failure is one, too. */
-export async function answerQuery ({ clickhouse, asked, maxRows, stream, signal }: Answering): Promise<void> {
+/**
+ * Writes progress, rows and end of a query as lines of JSON; every failure is one, too.
+ *
+ * @returns how many rows there were; undefined for a query that failed.
+ */
+export async function answerQuery (
+  { clickhouse, asked, maxRows, stream, signal }: Answering
+): Promise<number | undefined> {
   const startedAt = performance.now()
   const last = { read_rows: 0, read_bytes: 0 }
   const onProgress = (progress: Progress): void => {
@@ -36,10 +42,14 @@ export async function answerQuery ({ clickhouse, asked, maxRows, stream, signal 
     const end = await streamResult(answer, { rows: maxRows, bytes: MAX_RESULT_BYTES }, send)
     // An answer that was broken off here looks like one that broke.
     signal.throwIfAborted()
-    if ('detail' in end) return writeFailure(stream, end)
+    if ('detail' in end) {
+      writeFailure(stream, end)
+      return undefined
+    }
     // The more recent of the two.
     const read = end.read_rows > last.read_rows ? {} : last
     await send(`${JSON.stringify({ end: { ...end, ...read, ms: performance.now() - startedAt } })}\n`)
+    return end.rows
   } catch (error) {
     if (stream.destroyed) return
     const cause: unknown = signal.aborted ? signal.reason : error

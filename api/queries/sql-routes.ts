@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { PassThrough, pipeline, Transform } from 'node:stream'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type ClickHouseAddress, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
@@ -84,7 +84,7 @@ export async function sqlRoutes (
 
   const routes = routesOf(app, { tag: 'sql', object: 'query' })
   // For a query too long for an address; it reads.
-  const asked = { scope: 'query:read', config: { isEndless: true } } as const
+  const asked = { scope: 'query:read', config: { isEndless: true, recorded: 'sql' } } as const
 
   routes.post('/', {
     ...asked,
@@ -101,6 +101,7 @@ export async function sqlRoutes (
     const question = toAnalystQuery(request.body, access)
     const maxRows = request.body.max_rows ?? DEFAULT_ROWS
     void answerQuery({ clickhouse, asked: question, maxRows, stream, signal: query.signal })
+      .then(async (rows) => { if (rows !== undefined) await request.recordRows?.(rows) })
       .catch((err: unknown) => { if (!stream.destroyed) request.log.error({ err }, 'SQL query failed unexpectedly') })
       .finally(() => {
         query.end()
@@ -121,7 +122,7 @@ export async function sqlRoutes (
     reply.raw.once('close', query.cancel)
     try {
       const question = toAnalystQuery(request.body, access)
-      return await sendFile(reply, request.body.format, { clickhouse, asked: question, query })
+      return await sendFile(reply, request.body.format, { clickhouse, asked: question, query, request })
     } catch (error) {
       query.end()
       throw toHttpError(query.signal.aborted ? query.signal.reason : error)
@@ -166,10 +167,10 @@ export function sqlNotSetUp (): HttpError {
     'The API has no ClickHouse login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL and restart the API.')
 }
 
-interface Download { clickhouse: ClickHouseAddress, asked: AnalystQuery, query: RunningQuery }
+interface Download { clickhouse: ClickHouseAddress, asked: AnalystQuery, query: RunningQuery, request: FastifyRequest }
 
 async function sendFile (
-  reply: FastifyReply, kind: keyof typeof DOWNLOADS, { clickhouse, asked, query }: Download
+  reply: FastifyReply, kind: keyof typeof DOWNLOADS, { clickhouse, asked, query, request }: Download
 ): Promise<unknown> {
   const { format, contentType } = DOWNLOADS[kind]
   const answer = await askClickHouse(clickhouse, {
@@ -177,6 +178,8 @@ async function sendFile (
     // A file must be complete: late errors have to surface before it begins.
     settings: { wait_end_of_query: '1' }
   }, { signal: query.signal, onProgress: () => {} })
+  const { result_rows: rows } = JSON.parse(String(answer.headers['x-clickhouse-summary'] ?? '{}')) as { result_rows?: string }
+  if (rows !== undefined) await request.recordRows?.(Number(rows))
   const limited = refuseBeyond(MAX_DOWNLOAD_BYTES)
   const sent = kind === 'csv'
     ? pipeline(answer, guardFormulas(), limited, query.end)

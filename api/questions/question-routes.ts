@@ -51,7 +51,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
   })
 
   routes.post('/persons', {
-    scope: 'query:read',
+    scope: 'query:read', config: { recorded: 'persons' },
     // Before the body is looked at, as for every scope.
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
     summary: 'List the persons behind a number',

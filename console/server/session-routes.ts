@@ -12,14 +12,30 @@ export interface SessionOptions {
   keys: KeyDirectory
   sessions: Sessions
   logIn: LogIn
+  /** Writes a line of the record. */
+  record: (line: LoginLine) => Promise<unknown>
+}
+
+interface From { address: string }
+
+export interface LoginLine {
+  kind: 'login' | 'logout' | 'refusal'
+  /** How: by password, key, link, ... */
+  object: string
+  userId?: number | null
+  keyHash?: string
+  address: string
+  detail?: object
 }
 
 /** How people log in without a key. Each returns the id of the user. */
 export interface LogIn {
   /** @throws {HttpError} 401 whatever is wrong, 429 after too many attempts. */
-  byPassword: (given: { email: string, password: string, address: string }) => Promise<number>
+  byPassword: (given: { email: string, password: string } & From) => Promise<number>
   /** Sets the password of whoever was invited. @throws {HttpError} 401 for a link that is used or too old. */
-  byInvitation: (given: { token: string, password: string, firstName: string | undefined }) => Promise<number>
+  byInvitation: (given: { token: string, password: string, firstName: string | undefined } & From) => Promise<number>
+  /** Runs an attempt to log in otherwise, unless too many from that address were refused. @throws {HttpError} 429. */
+  limit: <T>(address: string, attempt: () => Promise<T>) => Promise<T>
 }
 
 export const SESSION_COOKIE = 'millrace_session'
@@ -29,6 +45,9 @@ export const SESSION_COOKIE = 'millrace_session'
  * from the console (https://cheatsheetseries.owasp.org, CSRF prevention, "custom request headers").
  */
 export const CONSOLE_HEADER = 'millrace-console'
+
+/** Fields of the body that say how somebody logs in; of several, the first counts. */
+const WAYS = ['invitation', 'email', 'personal_api_key', 'login_link'] as const
 
 interface LoginBody {
   personal_api_key?: string
@@ -64,13 +83,20 @@ export interface SessionAnswer {
 
 /** Login, logout, and who is logged in. */
 export async function sessionRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
-  const { sql, sessions } = options
+  const { sql, sessions, record } = options
   app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
-    const token = await beginSession(request, options)
+    const [way = '', address] = [WAYS.find((field) => field in request.body), addressOf(request)]
+    const token = await beginSession(request, options).catch(async (error: unknown) => {
+      const detail = { email: request.body.email }
+      if (error instanceof HttpError && error.status === 401) await record({ kind: 'refusal', object: way, address, detail })
+      throw error
+    })
     // The session of before, if any, is not continued: nobody can plant a cookie and share what follows.
     await endSession(request, sessions)
+    const key = await sessionKeyOf(token, options)
+    await record({ kind: 'login', object: way, userId: key.owner?.userId ?? null, keyHash: key.hash, address })
     setCookie(request, reply, token)
-    return await describeSession(await sessionKeyOf(token, options), sql)
+    return await describeSession(key, sql)
   })
 
   // That nobody is logged in is an answer: a browser writes each 401 to its console as an error.
@@ -83,6 +109,8 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
   })
 
   app.delete('/console/session', { schema: { hide: true } }, async (request, reply) => {
+    const key = await findSessionKey(request, options).catch(() => null)
+    if (key !== null) await record({ kind: 'logout', object: 'session', userId: key.owner?.userId ?? null, keyHash: key.hash, address: addressOf(request) })
     await endSession(request, sessions)
     reply.clearCookie(SESSION_COOKIE, { path: '/' })
     return await reply.code(204).send()
@@ -97,16 +125,18 @@ async function beginSession (
   if (invitation !== undefined || email !== undefined) {
     const userId = invitation === undefined
       ? await logIn.byPassword({ email: email ?? '', password, address: addressOf(request) })
-      : await logIn.byInvitation({ token: invitation, password, firstName })
+      : await logIn.byInvitation({ token: invitation, password, firstName, address: addressOf(request) })
     await sql`UPDATE users SET last_login_at = now() WHERE id = ${userId}`
     return await sessions.beginOfUser(userId)
   }
   if (key === undefined && link === undefined) throw invalidField('personal_api_key', 'personal_api_key is required.', 'required')
-  const token = key === undefined ? await sessions.redeem(link ?? '') : await sessions.begin((await keys.findPersonalKey(key.trim())).hash)
-  if (token !== null) return token
-  throw new HttpError(401, 'authentication_error', 'authentication_failed', link === undefined
-    ? 'The key was deleted.'
-    : 'This link was used already, or is too old. Log in with a personal API key.')
+  return await logIn.limit(addressOf(request), async () => {
+    const token = key === undefined ? await sessions.redeem(link ?? '') : await sessions.begin((await keys.findPersonalKey(key.trim())).hash)
+    if (token !== null) return token
+    throw new HttpError(401, 'authentication_error', 'authentication_failed', link === undefined
+      ? 'The key was deleted.'
+      : 'This link was used already, or is too old. Log in with a personal API key.')
+  })
 }
 
 /** Where a request comes from; ingest, which forwards it, says so. */

@@ -75,7 +75,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons, person_distinct_ids, group_types, groups, person_deletions, person_repairs, persons_outbox, persons_projects,
   persons_warning_minutes, memberships, invitations, login_attempts, console_sessions, console_login_links,
   saved_queries, questions, boards, board_links,
-  event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports
+  event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports, record
   TO millrace_api;
 GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks TO millrace_api;
 

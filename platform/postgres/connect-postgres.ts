@@ -3,6 +3,7 @@ import { finished } from 'node:stream/promises'
 import pg from 'pg'
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import type { Logger } from '../logger.ts'
+import { actors } from './actor.ts'
 import { type Connection, createConnectionPool, PostgresConnectionError, translateError } from './connection-pool.ts'
 import { Columns, compile, type Row, type Rows, type Run, Statement } from './sql-statement.ts'
 
@@ -101,6 +102,7 @@ export function connectPostgres (options: PostgresOptions): Sql {
   }
 
   async function run (statement: Statement): Promise<Rows<any>> {
+    if (actors.getStore() !== undefined && CHANGES.test(statement.parts[0] ?? '')) return await begin(async (tx) => await tx`${statement}`)
     const attempt = async (): Promise<Rows<any>> =>
       await pool.use(async (connection) => await send(connection, statement))
     return await attempt().catch(async (error: unknown) => {
@@ -120,6 +122,8 @@ export function connectPostgres (options: PostgresOptions): Sql {
       connection.once('error', onLost)
       try {
         await transaction.unsafe(`BEGIN ${mode}`)
+        const actor = actors.getStore()
+        if (actor !== undefined) await transaction`SELECT set_config('millrace.actor', ${JSON.stringify(actor)}, true)`
         // Work that waits for something else must not keep the place of a connection that is gone.
         const result = await Promise.race([work(transaction), lost.promise])
         // After a failed statement COMMIT rolls back, and reports no error.
@@ -140,6 +144,8 @@ export function connectPostgres (options: PostgresOptions): Sql {
   })
   return sql
 }
+
+const CHANGES = /^\s*(?:INSERT|UPDATE|DELETE|WITH)\b/i
 
 type Work<R> = (transaction: TransactionSql) => Promise<R>
 type Send = (connection: Connection, statement: Statement) => Promise<Rows<any>>

@@ -54,11 +54,11 @@ const INSTALLATION: Record<string, string> = {
   '/api/dead_letters': 'dead_letter', '/api/dead_letters/groups': 'dead_letter', '/api/dead_letters/{id}': 'dead_letter',
   '/api/dead_letters/replay': 'dead_letter', '/api/dead_letters/{id}/replay': 'dead_letter', '/api/dead_letters/purge': 'dead_letter',
   '/api/sql': 'query', '/api/sql/download': 'query', '/api/sql/tables': 'query', '/api/status': 'project',
-  '/api/users/{id}': 'user', '/api/invitations': 'user', '/api/retention': 'project', '/api/watermark': 'project', '/api/watermark/ingest/{id}': 'project'
+  '/api/users/{id}': 'user', '/api/invitations': 'user', '/api/record': 'user', '/api/record/export': 'user', '/api/retention': 'project', '/api/watermark': 'project', '/api/watermark/ingest/{id}': 'project'
 }
 
 /** Only keys that may do everything change these. */
-const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}', '/api/users/{id}', '/api/invitations']
+const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}', '/api/users/{id}', '/api/invitations', '/api/record', '/api/record/export']
 
 /** Nobody needs a personal key there. */
 const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag|api\/shared_board)/
@@ -156,7 +156,7 @@ async function managementEndpoints (t: Test, app: FastifyInstance): Promise<Endp
         method: method.toUpperCase() as Endpoint['method'],
         // One asks for a second scope when it has read the id.
         path: path.replace('{project_id}', String(api.projectId)).replace('persons/{id}', `persons/${randomUUID()}`).replace(/\{\w+\}/g, '999'),
-        wanted: method !== 'get' && ADMINISTRATION.includes(path) ? '*' : `${object}:${method === 'get' || ASKING.includes(path) ? 'read' : 'write'}`,
+        wanted: (method !== 'get' || path.startsWith('/api/record')) && ADMINISTRATION.includes(path) ? '*' : `${object}:${method === 'get' || ASKING.includes(path) ? 'read' : 'write'}`,
         isOfInstallation: path in INSTALLATION
       })
     }
@@ -175,8 +175,8 @@ async function ask ({ method, path, wanted }: Endpoint, key: string): Promise<{ 
     ...(method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(isPublic ? body : {}) })
   })
   if (isCapture && answer.status === 200) captured++
-  if (answer.headers.get('content-type')?.startsWith('text/event-stream') === true) {
-    // It never ends.
+  if (/event-stream|ndjson/.test(answer.headers.get('content-type') ?? '')) {
+    // It never ends, or is no JSON.
     await answer.body?.cancel()
     return { status: answer.status, code: null }
   }
