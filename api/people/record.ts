@@ -75,7 +75,9 @@ export const recordRequests = fastifyPlugin(async (app: FastifyInstance, { sql }
   })
 }, { name: 'record-requests' })
 
-function lineOf ({ userId, keyHash, projectId }: Access): { userId: number, keyHash: string, projectId: number | null } {
+function lineOf (
+  { userId, keyHash, projectId }: Access
+): { userId: number, keyHash: string, projectId: number | null } {
   return { userId, keyHash, projectId: projectId === 0 ? null : projectId }
 }
 

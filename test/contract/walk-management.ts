@@ -386,7 +386,7 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     const invited = await client.call(t, 'POST', '/api/invitations/', { email: 'c@example.com', roles: [role] })
     t.match(invited, { status: 201, body: { user: { roles: [role], disabled_at: null }, link: /#invitation=/, expires_at: DATE_TIME } })
     t.match(await client.call(t, 'GET', '/api/record/?object=invitations'), { status: 200, body: { results: [{ kind: 'create', object_id: String(invited.body.user.id) }] } })
-    t.match(await client.call(t, 'GET', '/api/record/export?kind=trim'), { status: 200 })
+    await client.open(t, 'GET', '/api/record/export?kind=trim')
     t.match(await client.call(t, 'PATCH', `/api/users/${invited.body.user.id}/`, { disabled: true }), { status: 200, body: { disabled_at: DATE_TIME } })
     const created = await client.call(t, 'POST', '/api/personal_api_keys/', { label: 'ci', scopes: ['project:read'] })
     t.match(created, { status: 201, body: { value: /^phx_/ } })
