@@ -40,15 +40,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 79_983,
+  lines: 80_389,
   serverLines: 5_500,
-  platformLines: 4_663,
-  trackedFiles: 1_564,
+  platformLines: 4_684,
+  trackedFiles: 1_569,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 153,
-  casts: 267,
+  casts: 271,
   phrases: 75
 } satisfies Record<keyof House, number>
 
