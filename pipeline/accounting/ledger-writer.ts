@@ -1,7 +1,8 @@
 /** Copies the books of a partition from its record into ClickHouse. */
 import { type ClickHouse, insertRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { pause, retryDelayMs } from '../../platform/intervals.ts'
+import { pause, retryDelayMs, withTimeout } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
+import { closeEntries } from './ledger-entries.ts'
 import { LEDGER_TABLE, type LedgerEntry, type PartitionLedger, toLedgerRow } from '../../schema/wire/ledger.ts'
 
 /** Stores totals; the same ones again, or older ones after newer ones, change nothing. */
@@ -18,11 +19,25 @@ export function createInsertLedgerRows (clickhouse: ClickHouse): InsertLedgerRow
  */
 const INTERVAL_MS = 10_000
 
+/** A partition that is handed over waits so long for its last write, in milliseconds. */
+const LAST_WRITE_MS = 2000
+
 /** Entries of a record at most, before a batch range adds its own: 60 kB of JSON, which every batch range writes. */
-export const MAX_ENTRIES = 1000
+const MAX_ENTRIES = 1000
+
+/** The progress of a partition, as far as its books need it. */
+export interface BookedProgress {
+  /** The books as they are recorded: entries only in memory could be counted again by the next owner. */
+  readonly recordedLedger: PartitionLedger
+  /** Records the progress. */
+  write: () => Promise<void>
+  /** Changes the books with the next write. */
+  closeEntries: (close: (ledger: PartitionLedger) => PartitionLedger) => void
+}
 
 /** Copies recorded totals to the table `ledger` every ten seconds, and remembers which ones it has. */
 export class LedgerWriter {
+  readonly #progress: BookedProgress
   readonly #insert: InsertLedgerRows
   readonly #logger: Logger
   /** The totals that the table has, by key. */
@@ -30,42 +45,50 @@ export class LedgerWriter {
   #writing: Promise<boolean> | null = null
   #nextAt: number
 
-  constructor (insert: InsertLedgerRows, logger: Logger) {
+  constructor (progress: BookedProgress, insert: InsertLedgerRows, logger: Logger) {
+    this.#progress = progress
     this.#insert = insert
     this.#logger = logger
     this.#nextAt = performance.now() + INTERVAL_MS
   }
 
   /** Begins to write what the table does not have, at most one insert every ten seconds. Never rejects. */
-  writeSoon (recorded: PartitionLedger): void {
+  writeSoon (): void {
     if (this.#writing !== null || performance.now() < this.#nextAt) return
-    void this.write(recorded)
+    void this.#writeNow()
   }
 
-  /**
-   * Writes what the table does not have.
-   *
-   * @param recorded  The books as recorded: entries only in memory could be counted again by the next owner.
-   * @returns whether the table has it now; never rejects.
-   */
-  async write (recorded: PartitionLedger): Promise<boolean> {
+  /** Writes what the table does not have, if that does not take long: or else the next owner writes it. */
+  async writeLast (): Promise<void> {
+    await withTimeout(LAST_WRITE_MS, this.#writeNow()).catch(() => {})
+  }
+
+  /** Closes minutes that are over and that the table has. @param isCrowded  Recent ones as well. */
+  closeEntries (isCrowded = false): void {
+    this.#progress.closeEntries((ledger) =>
+      closeEntries(ledger, { now: Date.now(), isWritten: this.#isWritten, isCrowded }))
+  }
+
+  /** Entries leave the record when there are too many. While ClickHouse is unavailable no rows are inserted. */
+  async makeRoom (stop: AbortSignal): Promise<void> {
+    if (Object.keys(this.#progress.recordedLedger.entries).length <= MAX_ENTRIES) return
+    await this.#progress.write()
+    for (let attempt = 0; !stop.aborted && !await this.#writeNow(); attempt++) await pause(retryDelayMs(attempt), stop)
+    this.closeEntries(true)
+  }
+
+  /** @returns whether the table has all of it now; never rejects. */
+  async #writeNow (): Promise<boolean> {
     await this.#writing
-    this.#writing = this.#write(recorded.entries).finally(() => {
+    this.#writing = this.#write(this.#progress.recordedLedger.entries).finally(() => {
       this.#writing = null
       this.#nextAt = performance.now() + INTERVAL_MS
     })
     return await this.#writing
   }
 
-  /** Retries until it is written or stopped. */
-  async writeAll (recorded: PartitionLedger, stop: AbortSignal): Promise<void> {
-    for (let attempt = 0; !stop.aborted && !await this.write(recorded); attempt++) {
-      await pause(retryDelayMs(attempt), stop)
-    }
-  }
-
   /** Whether the table has the entry with these totals. */
-  isWritten = (key: string, entry: LedgerEntry): boolean => {
+  readonly #isWritten = (key: string, entry: LedgerEntry): boolean => {
     const written = this.#written.get(key)
     return written !== undefined && written.source === entry.source && written.accepted === entry.accepted &&
       written.replayed === entry.replayed && written.duplicates === entry.duplicates &&
@@ -73,7 +96,7 @@ export class LedgerWriter {
   }
 
   async #write (entries: Record<string, LedgerEntry>): Promise<boolean> {
-    const changed = Object.entries(entries).filter(([key, entry]) => !this.isWritten(key, entry))
+    const changed = Object.entries(entries).filter(([key, entry]) => !this.#isWritten(key, entry))
     try {
       if (changed.length > 0) await this.#insert(changed.map(([key, entry]) => toLedgerRow(key, entry)))
     } catch (err) {

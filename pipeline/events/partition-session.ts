@@ -1,28 +1,23 @@
 import { MillraceError } from '../../engines/errors.ts'
-import { pause, withTimeout } from '../../platform/intervals.ts'
+import { pause } from '../../platform/intervals.ts'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
-import { HEADER } from '../../schema/wire/streams.ts'
 import { countBatch } from '../accounting/count-batch.ts'
-import { closeEntries } from '../accounting/ledger-entries.ts'
-import { LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
+import { LedgerWriter } from '../accounting/ledger-writer.ts'
 import type { PartitionLease } from '../stream/partition-lease.ts'
 import { batchRangeToken, type BatchRange, type InsertTarget } from '../stream/partition-records.ts'
-import { buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
+import { chooseBatch, listProcesses } from './batch-range.ts'
 import { deadLetterRows } from './dead-letter-refused-rows.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import { INSERT_SETTINGS_VERSION, InsertError } from './insert/insert-frames.ts'
+import { INSERT_SETTINGS_VERSION, type InsertError } from './insert/insert-frames.ts'
+import { insertMessages } from './insert/insert-messages.ts'
 import { isAnotherTarget, waitForInsert } from './insert/insert-target.ts'
 import type { SessionDeps } from './session-deps.ts'
-import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
 import type { PartitionMessage, EventsReader } from './events-reader.ts'
 import { RefusedRowSearch, type RefusedPiece } from './refused-row-search.ts'
 
 /** Longest wait of an idle partition for messages, in milliseconds. */
 const IDLE_MS = 3000
-
-/** A partition that is handed over waits so long for its last write to the ledger, in milliseconds. */
-const LEDGER_WAIT_MS = 2000
 
 /** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
 export class PartitionSession {
@@ -47,7 +42,7 @@ export class PartitionSession {
     this.#target = parts.target
     this.#progress = new PartitionProgress(parts.lease, parts.reader)
     this.#search = new RefusedRowSearch({ ...deps, probeTable: deps.store.probeTable })
-    this.#ledger = new LedgerWriter(deps.store.insertLedgerRows, deps.logger)
+    this.#ledger = new LedgerWriter(this.#progress, deps.store.insertLedgerRows, deps.logger)
   }
 
   async run (): Promise<void> {
@@ -58,34 +53,20 @@ export class PartitionSession {
     while (!stop.aborted) {
       if (this.#reader.failure !== null) throw this.#reader.failure
       this.#skipStored()
-      this.#closeEntries()
+      this.#ledger.closeEntries()
       const count = this.#countDue()
       if (count > 0) {
         await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
         if (!stop.aborted) await this.#storeBatch(this.#reader.take(count))
       } else {
         await this.#progress.write()
-        this.#ledger.writeSoon(this.#progress.recordedLedger)
+        this.#ledger.writeSoon()
         state.oldestStoredAt = this.#reader.buffer[0]?.storedAt ?? 0
         await this.#reader.waitForMore(this.#msUntilDue(), stop)
       }
     }
     await this.#progress.write()
-    // Or else the next owner writes it.
-    await withTimeout(LEDGER_WAIT_MS, this.#ledger.write(this.#progress.recordedLedger)).catch(() => {})
-  }
-
-  #closeEntries (isCrowded = false): void {
-    const { isWritten } = this.#ledger
-    this.#progress.closeEntries((ledger) => closeEntries(ledger, { now: Date.now(), isWritten, isCrowded }))
-  }
-
-  /** Entries leave the record when there are too many. While ClickHouse is unavailable no rows are inserted. */
-  async #makeRoomInLedger (): Promise<void> {
-    if (Object.keys(this.#progress.recordedLedger.entries).length <= MAX_ENTRIES) return
-    await this.#progress.write()
-    await this.#ledger.writeAll(this.#progress.recordedLedger, this.#deps.stop)
-    this.#closeEntries(true)
+    await this.#ledger.writeLast()
   }
 
   /**
@@ -177,10 +158,10 @@ export class PartitionSession {
       await this.#deadLetter(messages, range, { error: null })
       return
     }
-    await this.#makeRoomInLedger()
+    await this.#ledger.makeRoom(this.#deps.stop)
     this.#progress.setRange(range)
     await this.#progress.write()
-    this.#ledger.writeSoon(this.#progress.recordedLedger)
+    this.#ledger.writeSoon()
     await this.#insertRange(messages, range)
   }
 
@@ -203,43 +184,16 @@ export class PartitionSession {
   }
 
   async #insertRange (messages: PartitionMessage[], range: BatchRange, isRepeated = false): Promise<void> {
-    const { state, metrics, logger, stop, abort } = this.#deps
     const startedAt = performance.now()
-    const frames = await buildFrames(messages, range).catch(toInsertError)
-    if (frames instanceof InsertError) {
-      await this.#searchRefused(messages, range, frames)
-      return
-    }
-    state.insertingSince = Date.now()
-    const outcome = await storeBatchRange({
-      insertFrames: this.#deps.store.insertFrames,
-      isDistributed: this.#deps.store.isDistributed,
-      lease: this.#lease,
-      frames,
-      token: this.#tokenOf(range),
-      requests: messages.map(({ headers }) => headers[HEADER.request] ?? ''),
-      settingsVersion: range.settings,
-      logger,
-      stop,
-      abort,
-      onRetry: (error) => {
-        state.phase = 'retrying'
-        state.lastError = error.message
-        metrics.insertRetries.inc({ partition: state.key, code: error.clickhouseCode })
-      }
-    }).finally(() => { state.insertingSince = 0 })
+    const outcome = await insertMessages(this.#deps, this.#lease, { messages, range, token: this.#tokenOf(range) })
     if (outcome.kind === 'stopped') return
-    if (outcome.kind === 'refused') {
-      metrics.refusedBatches.inc({ partition: state.key, code: outcome.error.clickhouseCode })
-      // Its rows may be stored: under the tokens of other batch ranges they would be stored again.
-      if (outcome.doubtful || isRepeated) {
-        this.#progress.doubt(range)
-        for (const message of messages) delete message.deduplicated
-      }
-      await this.#searchRefused(messages, range, outcome.error)
-      return
+    if (outcome.kind === 'stored') return await this.#complete(messages, range, performance.now() - startedAt)
+    // Its rows may be stored: under the tokens of other batch ranges they would be stored again.
+    if (outcome.kind === 'refused' && (outcome.doubtful || isRepeated)) {
+      this.#progress.doubt(range)
+      for (const message of messages) delete message.deduplicated
     }
-    await this.#complete(messages, range, performance.now() - startedAt)
+    await this.#searchRefused(messages, range, outcome.error)
   }
 
   /** Everything that follows when the rows of a batch range are stored. */
@@ -291,9 +245,4 @@ export class PartitionSession {
   #tokenOf (range: BatchRange): string {
     return batchRangeToken(this.#deps.partition, this.#progress.stream, range)
   }
-}
-
-/** A frame that cannot be read, of which rows were to be left out: ClickHouse would refuse it as well. */
-function toInsertError (cause: unknown): InsertError {
-  return new InsertError('the frame of a message cannot be read', 0, cause)
 }

@@ -14,27 +14,33 @@ interface Attempt {
   retries: InsertError[]
 }
 
+type Overrides = Partial<Omit<StoreBatchRangeOptions, 'insert'>> &
+  { insert?: Partial<StoreBatchRangeOptions['insert']>, isDistributed?: boolean }
+
 /** Stores a batch range on a ClickHouse that answers its inserts with these errors in turn, then takes what comes. */
-async function attempt (errors: readonly Error[], overrides: Partial<StoreBatchRangeOptions> = {}): Promise<Attempt> {
+async function attempt (errors: readonly Error[], overrides: Overrides = {}): Promise<Attempt> {
+  const { insert, isDistributed, ...rest } = overrides
   const left = [...errors]
   const inserts: FramesInsert[] = []
   const retries: InsertError[] = []
   const outcome = await storeBatchRange({
-    insertFrames: async (insert) => {
-      inserts.push(insert)
-      const error = left.shift()
-      if (error !== undefined) throw error
+    store: {
+      isDistributed: isDistributed === true,
+      insertFrames: async (insert) => {
+        inserts.push(insert)
+        const error = left.shift()
+        if (error !== undefined) throw error
+      }
     },
     lease: { renew: async () => {} } as unknown as PartitionLease,
-    frames: [Buffer.from('a frame')],
-    token: 'life:live.0:1-1',
-    requests: [],
-    settingsVersion: INSERT_SETTINGS_VERSION,
+    insert: {
+      frames: [Buffer.from('a frame')], token: 'life:live.0:1-1', requests: [], settingsVersion: INSERT_SETTINGS_VERSION, ...insert
+    },
     logger: silentLogger,
     stop: new AbortController().signal,
     abort: new AbortController().signal,
     onRetry: (error) => retries.push(error),
-    ...overrides
+    ...rest
   })
   return { outcome, inserts, retries }
 }
@@ -67,7 +73,7 @@ t.test('inserts nothing when another process has the partition', async (t) => {
   const lease = { renew: async () => { throw new FencedError('live.0') } }
 
   await t.rejects(attempt([], {
-    lease: lease as unknown as PartitionLease, insertFrames: async (insert) => { inserted.push(insert) }
+    lease: lease as unknown as PartitionLease, store: { insertFrames: async (insert) => { inserted.push(insert) } }
   }), FencedError)
   t.same(inserted, [])
 })
@@ -82,17 +88,17 @@ t.test('leaves the range to the next owner when the process stops while ClickHou
 t.test('takes neither an insert that was abandoned nor a bug for an answer of ClickHouse', async (t) => {
   await t.rejects(attempt([OVERLOADED], { abort: AbortSignal.abort() }), OVERLOADED)
   await t.rejects(attempt([new TypeError('a bug')]), { message: 'a bug' })
-  await t.rejects(attempt([], { settingsVersion: 999 }), /insert settings 999, which this version does not know/)
+  await t.rejects(attempt([], { insert: { settingsVersion: 999 } }), /insert settings 999, which this version does not know/)
 })
 
 t.test('a batch range of which every row is deduplicated is stored without an insert', async (t) => {
-  t.match(await attempt([REFUSED], { frames: [] }), { outcome: { kind: 'stored' }, inserts: [] })
+  t.match(await attempt([REFUSED], { insert: { frames: [] } }), { outcome: { kind: 'stored' }, inserts: [] })
 })
 
 t.test('names each request once, and no more than twenty, to the query log', async (t) => {
   const requests = Array.from({ length: 50 }, (_, i) => `r${i % 25}`)
 
-  const [insert] = (await attempt([], { requests })).inserts
+  const [insert] = (await attempt([], { insert: { requests } })).inserts
 
   t.match(insert?.comment, /^life:live\.0:1-1 requests r0 r1 .* r19 and 5 more$/)
 })

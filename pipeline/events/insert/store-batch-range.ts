@@ -23,15 +23,19 @@ export type StoreOutcome =
   | { kind: 'stopped' }
 
 export interface StoreBatchRangeOptions {
-  insertFrames: InsertFrames
-  /** The rows go to several shards: when one refuses its rows, others may have stored theirs. */
-  isDistributed?: boolean | undefined
+  store: {
+    insertFrames: InsertFrames
+    /** The rows go to several shards: when one refuses its rows, others may have stored theirs. */
+    isDistributed?: boolean
+  }
   lease: PartitionLease
-  frames: readonly Uint8Array[]
-  token: string
-  /** Ids of the requests that brought the messages, so that a request can be traced to its insert. */
-  requests: readonly string[]
-  settingsVersion: number
+  insert: {
+    frames: readonly Uint8Array[]
+    token: string
+    /** Ids of the requests that brought the messages, so that a request can be traced to its insert. */
+    requests: readonly string[]
+    settingsVersion: number
+  }
   logger: Logger
   /** Ends the retries after the running insert. */
   stop: AbortSignal
@@ -50,24 +54,24 @@ export interface StoreBatchRangeOptions {
  * @throws {FencedError} when the partition went to another owner meanwhile. Nothing is inserted then.
  */
 export async function storeBatchRange (options: StoreBatchRangeOptions): Promise<StoreOutcome> {
-  const { lease, frames, token, abort } = options
-  const comment = describeInsert(token, options.requests)
-  const settings = INSERT_SETTINGS[options.settingsVersion]
-  if (settings === undefined) throw new Error(`the batch range was recorded with insert settings ${options.settingsVersion}, which this version does not know`)
+  const { store, lease, insert: { frames, token, requests, settingsVersion }, abort } = options
+  const comment = describeInsert(token, requests)
+  const settings = INSERT_SETTINGS[settingsVersion]
+  if (settings === undefined) throw new Error(`the batch range was recorded with insert settings ${settingsVersion}, which this version does not know`)
   let unknownTries = 0
   let silences = 0
   for (let attempt = 0; ; attempt++) {
     await lease.renew()
     try {
       const insert = { frames, token, comment, settings, signal: abort, attempt, silences }
-      if (frames.length > 0) await options.insertFrames(insert)
+      if (frames.length > 0) await store.insertFrames(insert)
       return { kind: 'stored' }
     } catch (error) {
       if (!(error instanceof InsertError) || abort.aborted) throw error
       const { action, name } = classifyClickHouseError(error)
       if (error.isSilence) silences++
       const isRefused = action === 'refuse' || action === 'mismatch'
-      const isFinal = isRefused && (attempt > 0 || options.isDistributed !== true)
+      const isFinal = isRefused && (attempt > 0 || store.isDistributed !== true)
       if (isFinal || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
         return { kind: 'refused', error, doubtful: attempt > 0 }
       }
