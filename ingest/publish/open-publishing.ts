@@ -63,11 +63,9 @@ export async function openPublishing (
   const spool = await openOwnSpool(spools)
   metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when full, requests get 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
-  const registry: Registry = new Registry({
-    processId, link, spool, replicas: config.streams.replicas, logger, hasStraySpools: () => adoption.hasStraySpools()
-  })
+  const registry = new Registry({ processId, link, spool, replicas: config.streams.replicas, logger })
   const { publishedThrough } = registry
-  const adoption = await adoptSpools({ ...spools, link, retire: async (folder) => await registry.retire(folder) })
+  const adoption = adoptSpools({ ...spools, link, retire: async (folder) => await registry.retire(folder) })
   await registry.start()
 
   const events = { publish: publisher.publishEvents, nextMessageId }

@@ -31,8 +31,6 @@ export interface RegistryOptions {
   link: StreamLink
   spool: Spool
   replicas: number
-  /** Whether this machine has messages in spools that nobody takes care of and that have no entry of their own. */
-  hasStraySpools: () => boolean
   logger: Logger
 }
 
@@ -169,7 +167,7 @@ export class Registry {
   }
 
   #announce (): number {
-    if (this.#options.hasStraySpools() || this.#natsAheadMs.length === 0) return this.publishedThrough.announced
+    if (this.#natsAheadMs.length === 0) return this.publishedThrough.announced
     return this.publishedThrough.announce(performance.now() + Math.max(...this.#natsAheadMs))
   }
 

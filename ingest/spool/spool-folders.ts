@@ -42,22 +42,15 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
   throw new Error(`all ${MAX_SPOOLS} spool folders of ${root} are in use`)
 }
 
-/** The background work on spools of processes that no longer run. */
-export interface SpoolAdoption extends IntervalLoop {
-  /** Whether a spool has messages but no entry in NATS, as one that a version without entries left. */
-  hasStraySpools: () => boolean
-}
-
 /**
  * Publishes, in the background, what processes that no longer run have left.
  *
  * @param options.retire  Called with each folder that is empty now, while this process has its lock.
  */
-export async function adoptSpools (
+export function adoptSpools (
   options: OpenSpoolsOptions & { link: StreamLink, retire: (folder: string) => Promise<void> }
-): Promise<SpoolAdoption> {
+): IntervalLoop {
   const { link, logger } = options
-  let stray = await countStraySpools(options.root)
 
   async function run (signal: AbortSignal): Promise<void> {
     if (!link.isUp()) return
@@ -67,13 +60,11 @@ export async function adoptSpools (
       if (spool.isSettled) await options.retire(spool.folder).finally(async () => await spool.close())
       else await spool.close()
     }
-    stray = await countStraySpools(options.root)
   }
 
-  const loop = runAtIntervals({
+  return runAtIntervals({
     everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'could not take over the spools of dead processes', stopWithinMs: Infinity
   })
-  return { ...loop, hasStraySpools: () => stray > 0 }
 }
 
 /**
@@ -91,14 +82,6 @@ export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions):
     adopted.push(await Spool.open({ folder, lock, maxBytes: 0, logger }))
   }
   return adopted
-}
-
-async function countStraySpools (root: string): Promise<number> {
-  let stray = 0
-  for (const folder of await listSpools(root)) {
-    if (await readRegistration(folder) === 'unregistered' && await hasMessages(folder)) stray++
-  }
-  return stray
 }
 
 async function hasMessages (folder: string): Promise<boolean> {

@@ -169,9 +169,7 @@ async function startSimulatedIngest (
   const spool = await Spool.open({ folder, lock: { release: () => {} }, maxBytes: 1e9, logger })
   const counts = { published: 0, spooled: 0, drained: 0, refused: 0, inFlightBytes: 0, observeAckMs: () => {} }
   const publisher = createDurablePublisher({ link, spool, logger }, counts)
-  const registry = new Registry({
-    processId: owner.name, link, spool, replicas: 1, logger, hasStraySpools: () => false
-  })
+  const registry = new Registry({ processId: owner.name, link, spool, replicas: 1, logger })
   const { publishedThrough } = registry
   await registry.start()
   let messages = 0
