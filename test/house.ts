@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 80_389,
+  lines: 80_356,
   serverLines: 5_500,
   platformLines: 4_684,
-  trackedFiles: 1_569,
+  trackedFiles: 1_573,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,

@@ -17,5 +17,5 @@ FROM
         AND has({variants:Array(String)}, shown)
         AND NOT is_bot
 )
-WHERE entity != ''
+WHERE notEmpty(entity)
 GROUP BY entity

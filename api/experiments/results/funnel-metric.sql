@@ -22,14 +22,15 @@ WITH
         SELECT
             entity,
             variant,
+            saw_several,
             exposed_at,
             timestamp < exposed_at AS is_before,
             -- In order of time; of one moment, first what fits the fewest steps, and no more of a kind than there are steps.
-            arraySort(groupArray((timestamp, bitCount(steps), steps))) AS all_events,
+            arraySort(groupArrayIf((timestamp, bitCount(steps), steps), {{counts}})) AS all_events,
             arrayFilter((event, earlier) -> event != earlier, all_events, arrayShiftRight(all_events, {step_count:UInt8})) AS happened,
             arrayMap((event, number) -> (event.1, event.3, number), happened, arrayEnumerate(happened)) AS events,
             arrayMap(event -> event.1, events) AS times,
-            arraySplit((event, time, before) -> time != before, events, times, arrayPushFront(arrayPopBack(times), times[1])) AS moments,
+            arraySplit((event, time, before) -> time != before, events, times, arrayShiftRight(times, 1, times[1])) AS moments,
             -- The earliest event of each step after the one before it; an event is one step only. In which order the events
             -- of one moment came is not known, so they are looked through once for each step that they may be.
             arrayFold(
@@ -38,35 +39,30 @@ WITH
                 arrayFlatten(arrayMap(moment -> arrayWithConstant(least(length(moment), {step_count:UInt8}), moment), moments)),
                 CAST([], 'Array(Tuple(DateTime64(3, \'UTC\'), UInt32))')) AS path
         FROM happenings
-        INNER JOIN exposures USING (entity)
-        WHERE variant != '$multiple' AND {{counts}}
-        GROUP BY entity, variant, exposed_at, is_before
+        RIGHT JOIN exposures USING (entity)
+        GROUP BY entity, variant, saw_several, exposed_at, is_before
     ),
     people AS
     (
         SELECT
             variant,
-            countIf(is_before AND length(path) = {step_count:UInt8}) AS had,
+            saw_several,
+            exposed_at,
+            countIf(is_before AND length(path) = {step_count:UInt8}) AS had_all,
             arrayPushFront(arrayMap(reached -> reached.1, anyIf(path, NOT is_before)), exposed_at) AS times
         FROM paths
-        GROUP BY entity, variant, exposed_at
+        GROUP BY entity, variant, saw_several, exposed_at
     )
 SELECT
     variant,
-    dateDiff('day', {first_day:Date32}, toDate32(at, {timezone:String})) AS day,
-    step,
-    had,
+    dateDiff('day', {first_day:Date32}, toDate32(reached.1, {timezone:String})) AS day,
+    reached.2 AS step,
+    reached.3 AS had,
     count() AS people,
-    countIf(several) AS saw_several
-FROM
-(
-    SELECT variant, exposed_at AS at, 0 AS step, 0 AS had, saw_several AS several
-    FROM exposures
-    UNION ALL
-    SELECT variant, at, number - 1 AS step, had, false AS several
-    FROM people
-    ARRAY JOIN times AS at, arrayEnumerate(times) AS number
-    WHERE step > 0 OR had = 1
-)
+    countIf(saw_several AND step = 0 AND had = 0) AS saw_several
+FROM people
+ARRAY JOIN arrayPushFront(
+    arrayFilter(each -> each.2 > 0 OR each.3 = 1, arrayMap((at, number) -> (at, number - 1, had_all), times, arrayEnumerate(times))),
+    (exposed_at, 0, 0)) AS reached
 GROUP BY variant, day, step, had
 ORDER BY variant, day, step, had

@@ -26,25 +26,15 @@ export function columnsOf ({ caps, belowCaps, isRatio }: Metric, lookback: numbe
   return lookback === 0 ? values : [...values, ...earlier, { name: 'h', source: null, last: '', caps: null }]
 }
 
-/**
- * The bounds of all columns in a row, of the values that people have last: the one at `share * n`, counted from 0, as
- * ClickHouse's `quantileExact`. Who sent nothing has zero.
- */
+/** The bounds of all columns in a row, of the values that people have last. */
 export function capsSql (columns: readonly Column[]): string {
-  if (columns.every(({ caps }) => caps === null)) return 'SELECT CAST([], \'Array(Float64)\')'
-  const cut = columns.filter(({ source }) => source !== null)
-  const bound = (list: string, share: number | null, none: string): string =>
-    share === null ? none : `(${list})[toUInt32(least(floor(${share} * length(${list})) + 1, toFloat64(length(${list}))))]`
-  const bounds = cut.map(({ caps }, at) => [
-    bound(`list_${at}`, caps?.lower ?? null, '-inf'),
-    bound(caps?.ignoresZeros === true ? `arrayFilter(each -> each != 0, list_${at})` : `list_${at}`, caps?.upper ?? null, 'inf')
-  ])
-  const lists = cut.map(({ last }, at) => `arraySort(arrayConcat(groupArray(${last}), nothing)) AS list_${at}`)
-  return `SELECT [${bounds.flat().join(', ')}] FROM (
-    SELECT
-      arrayWithConstant(if({is_mean:Bool}, 0, toUInt64(assumeNotNull((SELECT count() FROM exposures WHERE variant != '$multiple')) - count())), 0.) AS nothing,
-      ${lists.join(', ')}
-    FROM people)`
+  if (columns.every(({ caps }) => caps === null)) return 'CAST([], \'Array(Float64)\')'
+  const bound = (last: string, share: number | null, none: string, of = ''): string =>
+    share === null ? none : `ifNotFinite(quantileExactIf(${share})(${last}, is_measured${of}) OVER (), 0)`
+  return `[${columns.filter(({ source }) => source !== null).flatMap(({ last, caps }) => [
+    bound(last, caps?.lower ?? null, '-inf'),
+    bound(last, caps?.upper ?? null, 'inf', caps?.ignoresZeros === true ? ` AND ${last} != 0` : '')
+  ]).join(', ')}]`
 }
 
 /** The values of a person without any events: zeros, as they are cut. */

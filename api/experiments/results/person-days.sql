@@ -2,8 +2,9 @@
         SELECT
             entity,
             variant,
+            saw_several,
             exposed_at,
-            if(timestamp < exposed_at, -1, dateDiff('day', {first_day:Date32}, toDate32(timestamp, {timezone:String}))) AS day,
+            multiIf(NOT ({{counts}}), -2, timestamp < exposed_at, -1, dateDiff('day', {first_day:Date32}, toDate32(timestamp, {timezone:String}))) AS day,
             countIf(bitTest(steps, 0) AND number IS NOT NULL) AS events,
             -- Whole numbers add up exactly, however large. What is left of each is below 1.
             sumIf(toInt256(whole), bitTest(steps, 0)) AS wholes,
@@ -12,7 +13,5 @@
             sumIf(toInt256(below_whole), bitTest(steps, 1)) AS below_wholes,
             sumIf(ifNull(below, 0) - below_whole, bitTest(steps, 1)) AS below_rests
         FROM happenings
-        INNER JOIN exposures USING (entity)
-        WHERE variant != '$multiple' AND {{counts}}
-        GROUP BY entity, variant, exposed_at, day
-        HAVING events > 0 OR below_events > 0
+        RIGHT JOIN exposures USING (entity)
+        GROUP BY entity, variant, saw_several, exposed_at, day

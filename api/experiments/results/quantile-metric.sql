@@ -1,11 +1,11 @@
 -- A quantile of the values of people, by variant: the smallest value that so large a share does not exceed, and the
--- order statistics that bound it (binomial, by the normal approximation). Who sent nothing has zero, but no mean.
+-- order statistics that bound it (binomial, by the normal approximation).
 WITH
 {{person_values}}
 SELECT
     variant,
     exposed,
-    saw_several,
+    several,
     toFloat64(length(ranked)) AS people,
     {z:Float64} * sqrt(people * {quantile:Float64} * (1 - {quantile:Float64})) AS reach,
     arraySum(ranked) AS sum,
@@ -18,14 +18,9 @@ FROM
 (
     SELECT
         variant,
-        sum(shown) AS exposed,
-        countIf(several) AS saw_several,
-        arraySort(arrayConcat(groupArray(last), if({is_mean:Bool}, [], arrayWithConstant(toUInt64(exposed - count(last)), 0.)))) AS ranked
-    FROM
-    (
-        SELECT variant, 1 AS shown, saw_several AS several, NULL AS last FROM exposures
-        UNION ALL
-        SELECT variant, 0 AS shown, false AS several, ys[-1] AS last FROM people
-    )
+        count() AS exposed,
+        countIf(saw_several) AS several,
+        arraySort(groupArrayIf(ys[-1], is_measured)) AS ranked
+    FROM people
     GROUP BY variant
 )

@@ -55,7 +55,9 @@ export interface Measurement {
 }
 
 /** A quantile of the people of a variant, with its standard error. */
-interface QuantileRow { variant: string, people: number, sum: number, value: number, error: number }
+interface QuantileRow extends Shown { people: number, sum: number, value: number, error: number }
+
+interface Shown { variant: string, exposed: number, several: number }
 
 /** Who was new on a day. */
 export interface DailyChange {
@@ -81,16 +83,15 @@ export interface ValueBlock extends Moments {
 
 /** Expressions that queries share, by the name between braces. */
 const EXPRESSIONS: Readonly<Record<string, string>> = {
-  // Who is counted: the person of the event, merges followed, or one of its groups; empty when it has no such group.
-  entity: "if({group_type:String} = '', toString(person_id), groups[{group_type:String}])",
   // Which events may count for the metric: not those of bots, and never the exposure itself.
   happened: `project_id = {project_id:UInt32}
             AND ({any_event:Bool} OR event IN {events:Array(String)})
             AND timestamp >= {since:DateTime64(3, 'UTC')} - toIntervalSecond({lookback:UInt32}) AND timestamp < {until:DateTime64(3, 'UTC')}
             AND NOT is_bot
             AND NOT (event = '$feature_flag_called' AND feature_flag = {flag:String})`,
-  // Which of them count for a person: after the exposure within the window, and before it as far as covariates reach.
-  counts: `if(timestamp >= exposed_at,
+  // Which of them count for a person, also of those who have none, or saw several variants: after the exposure within
+  // the window, and before it as far as covariates reach.
+  counts: `steps != 0 AND variant != '$multiple' AND if(timestamp >= exposed_at,
                 {window_seconds:UInt32} = 0 OR timestamp <= exposed_at + toIntervalSecond({window_seconds:UInt32}),
                 timestamp >= exposed_at - toIntervalSecond({lookback:UInt32}))`,
   // The value of the property `key` of an event as text, as feature flags compare it: a null is the text null, and only
@@ -103,7 +104,7 @@ const EXPRESSIONS: Readonly<Record<string, string>> = {
 }
 
 /** What depends on the metric and the experiment is put in last, all at once. */
-const LATE = ['steps', 'exposing', 'shown', 'person_days', 'returns_in_time', 'caps', 'capped', 'sums', 'products']
+const LATE = ['entity', 'steps', 'exposing', 'shown', 'person_days', 'returns_in_time', 'caps', 'capped', 'sums', 'products']
 
 /**
  * Which steps an event is: bit 0 for the first one, and so on. A step of any event is none that exposes to a flag:
@@ -139,28 +140,24 @@ export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, m
     await askRows<T>(clickhouse, fillIn(query, scope, metric), parameters, SETTINGS)
   const nothing = { days, blocks: [], quantiles: [], caps: [] }
   if (metric.kind === 'funnel') return { ...nothing, changes: foldSteps(await ask<StepRow>(FUNNEL), metric.steps.length) }
-  const last = days.last - days.first
-  const toChange = ({ variant, block = last, exposed, saw_several: sawSeveral }: ExposedRow): DailyChange =>
-    ({ variant, day: block, exposed, sawSeveral, steps: [], had: { exposed: 0, converted: 0 } })
+  const toChange = (day: number, { variant, exposed, several }: Shown): DailyChange =>
+    ({ variant, day, exposed, sawSeveral: several, steps: [], had: { exposed: 0, converted: 0 } })
   if (metric.quantile !== null) {
-    const rows = await ask<QuantileRow & ExposedRow>(QUANTILE)
-    return { ...nothing, changes: rows.map(toChange), quantiles: rows }
+    const quantiles = await ask<QuantileRow>(QUANTILE)
+    return { ...nothing, quantiles, changes: quantiles.map((row) => toChange(days.last - days.first, row)) }
   }
-  const rows = await ask<ValueBlock & ExposedRow & { caps: (number | null)[] }>(VALUE)
-  return {
-    ...nothing,
-    changes: rows.filter(({ exposed }) => exposed > 0).map(toChange),
-    blocks: rows.filter(({ people }) => people > 0),
-    caps: rows[0]?.caps ?? []
-  }
+  const rows = await ask<ValueBlock & { several: number, caps: (number | null)[] }>(VALUE)
+  const { exposures = [], blocks = [] } = Object.groupBy(rows, ({ level }) => level === -1 ? 'exposures' : 'blocks')
+  const changes = exposures.map((row) => toChange(row.block, { ...row, exposed: row.people }))
+  return { ...nothing, changes, blocks, caps: rows[0]?.caps ?? [] }
 }
 
-interface ExposedRow { variant: string, block?: number, exposed: number, saw_several: number }
-
 /** Puts in what depends on the metric; what people wrote stands there as quoted text, and is not searched again. */
-function fillIn (query: string, { exposure }: MetricScope, metric: Metric): string {
+function fillIn (query: string, { exposure, groupType }: MetricScope, metric: Metric): string {
   const columns = columnsOf(metric, exposure.lookback)
   const texts: Record<string, string> = {
+    // Who is counted: the person of the event, merges followed, or one of its groups; empty when it has no such group.
+    entity: groupType === null ? 'person_id' : 'groups[{group_type:String}]',
     steps: stepsSql(metric.steps),
     exposing: exposure.where,
     shown: exposure.variant,

@@ -2,8 +2,9 @@
         SELECT
             entity,
             variant,
+            saw_several,
             exposed_at,
-            if(is_before, -1, dateDiff('day', {first_day:Date32}, toDate32(happened.1, {timezone:String}))) AS day,
+            multiIf(not_started, -2, is_before, -1, dateDiff('day', {first_day:Date32}, toDate32(happened.1, {timezone:String}))) AS day,
             happened.2 AS events, toInt256(happened.2) AS wholes, 0. AS rests,
             1 - happened.2 AS below_events, toInt256(1 - happened.2) AS below_wholes, 0. AS below_rests
         FROM
@@ -11,8 +12,10 @@
             SELECT
                 entity,
                 variant,
+                saw_several,
                 exposed_at,
                 timestamp < exposed_at AS is_before,
+                countIf(starts) = 0 AS not_started,
                 if({last_seen:Bool}, maxIf(timestamp, starts), minIf(timestamp, starts)) AS started,
                 arraySort(groupArrayIf(timestamp, bitTest(steps, 0))) AS returns,
                 arrayFilter(at -> at >= started, returns) AS later,
@@ -23,10 +26,8 @@
             (
                 SELECT *, bitTest(steps, 1) AND {{counts}} AS starts
                 FROM happenings
-                INNER JOIN exposures USING (entity)
-                WHERE variant != '$multiple' AND timestamp >= exposed_at - toIntervalSecond({lookback:UInt32})
+                RIGHT JOIN exposures USING (entity)
             )
-            GROUP BY entity, variant, exposed_at, is_before
-            HAVING countIf(starts) > 0
+            GROUP BY entity, variant, saw_several, exposed_at, is_before
         )
-        ARRAY JOIN if(empty(returned), [(started, 0)], [(started, 0), (returned[1], 1)]) AS happened
+        ARRAY JOIN if(not_started OR empty(returned), [(started, 0)], [(started, 0), (returned[1], 1)]) AS happened
