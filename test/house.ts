@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 80_356,
+  lines: 80_180,
   serverLines: 5_500,
   platformLines: 4_684,
   trackedFiles: 1_573,

@@ -42,12 +42,15 @@ export function matchNotes (sql: Sql, { exclude_hidden: excludeHidden = false, v
 }
 
 export function assignNotes (sql: Sql, { description, owner, verified, hidden }: NoteChanges): Statement[] {
-  return [
-    ...(description === undefined ? [] : [sql`description = ${description}`]),
-    ...(owner === undefined ? [] : [sql`owner_id = ${owner}`]),
-    ...(verified === undefined ? [] : [sql`verified = ${verified}`]),
-    ...(hidden === undefined ? [] : [sql`hidden = ${hidden}`])
-  ]
+  return assign(sql, { description, owner_id: owner, verified, hidden })
+}
+
+/** Assignments of the columns that have a value, null included. */
+export function assign (
+  sql: Sql, columns: Record<string, string | number | boolean | Date | null | undefined>
+): Statement[] {
+  return Object.entries(columns).flatMap(([column, value]) =>
+    value === undefined ? [] : [sql`${sql.unsafe(column)} = ${value}`])
 }
 
 /** @throws {HttpError} 400 for an owner who is no user. */

@@ -2,17 +2,18 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { answerInTime } from '../http/answer-errors.ts'
 import { type KeyedList, matchSearch, type OrderKey, searchQueryProperties } from '../http/list-queries.ts'
 import type { Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { matchNotes, noteFiltersSchema } from './definition-notes.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
-import { eventProfileRoutes } from './definition-profile-routes.ts'
+import { eventProfileSchema, profileEvent } from './definition-profile.ts'
 import {
   eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition, selectEventDefinition
 } from './event-definition.ts'
-import { eventVolumeRoutes } from './event-volume-routes.ts'
+import { declareEventVolumes } from './event-volume-routes.ts'
 import { deleteDefinition, updateEventDefinition } from './write-definition.ts'
 
 const EVENT_TYPES = ['all', 'event', 'event_custom', 'event_posthog'] as const
@@ -43,8 +44,14 @@ export async function eventDefinitionRoutes (
   const { sql, publicUrl } = deps
   const routes = routesOf(app, { tag: 'event definitions', object: 'event_definition' })
   app.addSchema(eventDefinitionSchema)
-  await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
-  await app.register(eventProfileRoutes, { sql, clickhouse: deps.clickhouse })
+  declareEventVolumes(routes, deps)
+
+  routes.get('/:id/profile', {
+    summary: 'Show the properties of an event', params: uuidParams, answer: eventProfileSchema
+  }, async ({ params: { id } }, { projectId }) => {
+    const { name } = await findEventDefinition(sql, projectId, id)
+    return await answerInTime(profileEvent(deps.clickhouse, { projectId, name }))
+  })
 
   routes.get('/', {
     summary: 'List event definitions', query: listQuery, answer: definitionPageSchema(one)
@@ -64,6 +71,7 @@ export async function eventDefinitionRoutes (
     description: 'Its events stay; the next event of that name creates a new definition.'
   }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, 'event', { projectId, id }) })
 }
+
 /**
  * A word in place of an id is a language that `posthog-cli schema pull` requests. The CLI shows our message, which
  * therefore must not ask for a UUID.

@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify'
 import { quoteString } from 'chdb-server/sql-lexer'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
@@ -6,7 +5,7 @@ import { array, object, optional } from '../http/json-schema.ts'
 import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { readNameList, UUID } from '../http/request-values.ts'
-import { routesOf } from '../http/routes.ts'
+import type { Routes } from '../http/routes.ts'
 import { PROFILE_DAYS, profileDays } from './definition-profile.ts'
 
 const MAX_IDS = 100
@@ -21,10 +20,10 @@ const volumesSchema = object({
   }))
 })
 
-export async function eventVolumeRoutes (
-  app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
-): Promise<void> {
-  routesOf(app, { tag: 'event definitions', object: 'event_definition' }).get('/volumes', {
+export function declareEventVolumes (
+  routes: Routes, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
+): void {
+  routes.get('/volumes', {
     summary: 'Count events by day', answer: volumesSchema,
     query: optional({ ids: { type: 'string', description: `Ids of at most ${MAX_IDS} definitions, separated by commas.` } })
   }, async (request, { projectId }) => {

@@ -2,6 +2,8 @@ import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { allowsScope } from '../../schema/scopes.ts'
+import { answerInTime, orNotFound } from '../http/answer-errors.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional } from '../http/json-schema.ts'
 import { type KeyedList, matchSearch } from '../http/list-queries.ts'
@@ -9,7 +11,7 @@ import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { matchNotes } from './definition-notes.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
-import { propertyProfileRoutes } from './definition-profile-routes.ts'
+import { profileDays, type ProfiledProperty, profileProperty, propertyProfileSchema } from './definition-profile.ts'
 import {
   findPropertyDefinition, propertyDefinitionChangesSchema,
   propertyDefinitionSchema, selectPropertyDefinition
@@ -39,7 +41,19 @@ export async function propertyDefinitionRoutes (
   const { sql, clickhouse, now, publicUrl } = deps
   const routes = routesOf(app, { tag: 'property definitions', object: 'property_definition' })
   app.addSchema(propertyDefinitionSchema)
-  await app.register(propertyProfileRoutes, { sql, clickhouse, now })
+
+  routes.get('/:id/profile', {
+    summary: 'Show the types and values of a property', params: uuidParams, answer: propertyProfileSchema
+  }, async ({ params: { id } }, { projectId, scopes }) => {
+    const [found] = await sql<(Omit<ProfiledProperty, 'groupType' | 'projectId'> & { group_type: string })[]>`
+      SELECT name, type, group_type FROM property_definitions
+      WHERE project_id = ${projectId} AND id = ${id} AND deleted_at IS NULL`
+    const { name, type, group_type: groupType } = orNotFound(found)
+    const { firstDay, from } = profileDays(now())
+    // A value is content of an event, which not every key for definitions may see.
+    const options = { firstDay, withSamples: allowsScope(scopes, 'event:read') }
+    return { from, ...await answerInTime(profileProperty(clickhouse, { projectId, name, type, groupType }, options)) }
+  })
 
   routes.get('/', {
     summary: 'List property definitions', query: propertyDefinitionQuerySchema, answer: definitionPageSchema(one),

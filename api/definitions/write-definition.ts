@@ -3,7 +3,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/answer-errors.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
-import { assignNotes, refuseUnknownOwner } from './definition-notes.ts'
+import { assign, assignNotes, refuseUnknownOwner } from './definition-notes.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'
 import { findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 
@@ -124,13 +124,11 @@ async function renameDefinition (
 
 function assignEventFields (sql: Sql, changes: EventDefinitionChanges): Statement[] {
   const { volume_30_day: volume, post_to_slack: postToSlack } = changes
-  const createdAt = parseIsoDateTime(changes.created_at)
   const lastSeenAt = parseIsoDateTime(changes.last_seen_at)
   return [
     ...(volume === undefined ? [] : [sql`volume_30_day = ${volume}, volume_written_at = clock_timestamp()`]),
     ...(lastSeenAt === undefined ? [] : [sql`last_seen_at = ${lastSeenAt}, last_seen_written_at = clock_timestamp()`]),
-    ...(createdAt === undefined ? [] : [sql`created_at = ${createdAt}`]),
-    ...(postToSlack === undefined ? [] : [sql`post_to_slack = ${postToSlack}`]),
+    ...assign(sql, { created_at: parseIsoDateTime(changes.created_at), post_to_slack: postToSlack }),
     ...assignShared(sql, changes)
   ]
 }

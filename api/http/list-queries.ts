@@ -118,11 +118,7 @@ export function newestBy (id: Statement): OrderKey[] {
   return [{ by: id, kind: 'integer', descends: true }]
 }
 
-/**
- * Reads a page of a list with two queries.
- *
- * @throws {HttpError} 400 for a cursor of another list.
- */
+/** Reads a page of a list with two queries. @throws {HttpError} 400 for a cursor of another list. */
 export async function selectPage<T extends object, Facts extends object = object> (
   sql: Sql, { limit, offset, after }: PageQuery & { after?: string },
   { order, select, from, where, keys, facts }: KeyedList

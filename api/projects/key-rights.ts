@@ -84,11 +84,7 @@ export async function changeKeys<T> (sql: Sql, change: (tx: SqlTemplates) => Pro
   })
 }
 
-/**
- * The key of a request, which is about to make another one.
- *
- * @throws {HttpError} 401 when it ended meanwhile.
- */
+/** The key of a request, which is about to make another one. @throws {HttpError} 401 when it ended meanwhile. */
 export async function readMaker (tx: SqlTemplates, { keyHash, isSession }: Pick<Access, 'keyHash' | 'isSession'>): Promise<Maker> {
   if (isSession) return { id: null, expiresAt: null }
   const [maker] = await tx<Maker[]>`

@@ -5,11 +5,10 @@ import { answerInTime } from '../http/answer-errors.ts'
 import { schemaOf } from '../http/json-schema.ts'
 import { idParams } from '../http/request-values.ts'
 import { type Routes, routesOf } from '../http/routes.ts'
-import { answerLookBack, LINES_DESCRIPTION } from './look-back.ts'
+import { answerLookBack, LINES_DESCRIPTION, type LookBackOptions } from './look-back.ts'
 import { createDefinition, deleteDefinition, updateDefinition } from './change-definitions.ts'
 import type { CountedDefinition, CountsQuery } from './definition-counts.ts'
 import type { DefinitionFields, DefinitionKind, describeFields } from './definition-kind.ts'
-import type { LookBackOptions } from './look-back.ts'
 import type { StoredEventsQuery } from './read-stored-events.ts'
 import {
   countsQuery, definitionsQuery, findDefinition, listCounted, listDefinitions, listVersions, versionsQuery
@@ -28,7 +27,7 @@ export interface DefinitionApi<Definition, Version, Counted extends CountedDefin
   fields: ReturnType<typeof describeFields>
   /** Of the routes whose bodies hold a content. */
   limits: { bodyLimit?: number }
-  titles: Record<'list' | 'listed' | 'created' | 'counts' | 'counted' | 'versions' | 'updated' | 'checked' | 'deleted', string>
+  titles: Record<'listed' | 'counts' | 'counted' | 'updated' | 'checked', string>
   countsSchema: object
   readCounts: (
     clickhouse: ClickHouse, query: CountsQuery, definitions: readonly Counted[]
@@ -64,7 +63,7 @@ function registerReading (routes: Routes, { sql }: DefinitionDeps, { kind, field
   const one = { $ref: `${fields.$id}#` }
 
   routes.list('/', {
-    summary: titles.list, description: titles.listed, query: definitionsQuery(kind.noun), item: one
+    summary: `List ${kind.tag}`, description: titles.listed, query: definitionsQuery(kind.noun), item: one
   }, async ({ query }, { projectId }) => await listDefinitions(sql, kind, { ...query, projectId }))
 
   routes.get('/:id', {
@@ -72,7 +71,7 @@ function registerReading (routes: Routes, { sql }: DefinitionDeps, { kind, field
   }, async ({ params: { id } }, { projectId }) => await findDefinition(sql, kind, { projectId, id }))
 
   routes.list('/:id/versions', {
-    summary: titles.versions, description: 'Newest first.', params: idParams, query: versionsQuery, item: fields.version
+    summary: `List the versions of ${kind.one}`, description: 'Newest first.', params: idParams, query: versionsQuery, item: fields.version
   }, async ({ params: { id }, query }, { projectId }) => await listVersions(sql, kind, { ...query, projectId, id }))
 }
 
@@ -80,7 +79,7 @@ function registerChanges (routes: Routes, { sql }: DefinitionDeps, { kind, field
   const one = { $ref: `${fields.$id}#` }
 
   routes.create('/', {
-    ...limits, summary: `Create ${kind.one}`, description: titles.created, body: schemaOf<DefinitionFields>(fields.create), answer: one
+    ...limits, summary: `Create ${kind.one}`, description: 'Not enforced until a version is active.', body: schemaOf<DefinitionFields>(fields.create), answer: one
   }, async ({ body }, { projectId, userId }) => await createDefinition(sql, kind, { projectId, userId }, body))
 
   routes.patch('/:id', {
@@ -91,7 +90,8 @@ function registerChanges (routes: Routes, { sql }: DefinitionDeps, { kind, field
     await updateDefinition(sql, kind, { projectId, id }, { fields: body, userId }))
 
   routes.delete('/:id', {
-    summary: `Delete ${kind.one}`, params: idParams, description: titles.deleted
+    summary: `Delete ${kind.one}`, params: idParams,
+    description: `It is no longer enforced. A later ${kind.noun} ${kind.ofName.replace('this', 'the same')} has its own history; version numbers continue.`
   }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, kind, { projectId, id }) })
 }
 

@@ -52,11 +52,7 @@ export async function listCounted<Definition extends CountedDefinition> (
     WHERE d.project_id = ${projectId} AND NOT d.deleted ORDER BY ${sql.unsafe(kind.order.map(({ column }) => column).join(', '))}`
 }
 
-/**
- * The definition with its newest version.
- *
- * @throws {HttpError} 404 when the project has no such definition.
- */
+/** The definition with its newest version. @throws {HttpError} 404 when the project has no such definition. */
 export async function findDefinition<Definition extends object> (
   sql: Sql, kind: DefinitionKind<Definition, unknown, any>, key: DefinitionKey
 ): Promise<Definition> {

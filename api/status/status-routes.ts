@@ -83,11 +83,7 @@ interface KnownIngest extends IngestPresence {
   storedAt: number
 }
 
-/**
- * Lists every spool folder that has an entry, whether its process runs or not.
- *
- * @throws when NATS is unavailable.
- */
+/** Lists every spool folder that has an entry, whether its process runs or not. @throws when NATS is unavailable. */
 async function listIngest (connection: NatsConnection): Promise<KnownIngest[]> {
   const prefix = presenceKey('')
   const found = (await readBucket<IngestPresence>(connection, INGEST_BUCKET, prefix))

@@ -180,11 +180,7 @@ async function refuseRootForAnother (dataDir: string): Promise<void> {
     `made by root: run this command as that user, with sudo --user=#${uid}`)
 }
 
-/**
- * Creates the folder, readable only by its owner: it gets keys and personal data.
- *
- * @returns whether it was missing.
- */
+/** Creates the folder, readable only by its owner: it gets keys and personal data. @returns whether it was missing. */
 async function makeEmptyFolder (folder: string): Promise<boolean> {
   const isNew = await makeFolder(path.resolve(folder), { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
     throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be created (${cause.code}): choose one that the user ` +

@@ -43,11 +43,7 @@ export const BUNDLED = 'console/server/bundled-assets.json'
 
 const BUNDLED_FILE = path.join(import.meta.dirname, path.basename(BUNDLED))
 
-/**
- * The console as the package has it, else bundled now.
- *
- * @throws when the sources do not compile.
- */
+/** The console as the package has it, else bundled now. @throws when the sources do not compile. */
 export async function loadAssets (): Promise<Assets> {
   const written = await readFile(BUNDLED_FILE, 'utf8').catch(() => null)
   const { page, files } = written === null ? await bundleConsole() : JSON.parse(written) as Bundle

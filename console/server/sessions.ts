@@ -28,11 +28,7 @@ export interface Sessions {
   /** Who has a session: a key, by its stored form, or a user; null when it has ended or never was. */
   find (token: string): Promise<{ keyHash: string } | SessionUser | null>
   end (token: string): Promise<void>
-  /**
-   * Begins the session of a link that logs in once.
-   *
-   * @returns null when the link was used, is too old or never was.
-   */
+  /** Begins the session of a link that logs in once. @returns null when the link was used, is too old or never was. */
   redeem (linkToken: string): Promise<string | null>
 }
 

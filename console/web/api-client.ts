@@ -48,11 +48,7 @@ export async function request<T> (path: string, options: RequestOptions = {}): P
   return (text === '' ? undefined : JSON.parse(text)) as T
 }
 
-/**
- * Asks for an answer that goes on.
- *
- * @throws {ApiError} for an answer that is no success, and when none comes.
- */
+/** Asks for an answer that goes on. @throws {ApiError} for an answer that is no success, and when none comes. */
 export async function openStream (
   path: string, signal: AbortSignal, options: Omit<RequestOptions, 'signal'> = {}
 ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
@@ -72,11 +68,7 @@ export async function * readLines (body: ReadableStream<Uint8Array<ArrayBuffer>>
   }
 }
 
-/**
- * Fetches a file as a whole.
- *
- * @throws {ApiError} for an answer that is no success, and for one that broke off.
- */
+/** Fetches a file as a whole. @throws {ApiError} for an answer that is no success, and for one that broke off. */
 export async function fetchFile (path: string, options: RequestOptions): Promise<Blob> {
   const response = await send(path, options)
   return await response.blob().catch((error: unknown) => {

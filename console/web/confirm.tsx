@@ -127,6 +127,13 @@ export function TextsDialog<T> ({ texts: before, save, action = 'Save', children
   )
 }
 
+/** Something that a button does; `failure` says why the last try failed, and repeats it. */
+export function useAction (work: () => Promise<void>) {
+  const { isBusy, error, attempt } = useAttempt()
+  const run = (): void => { void attempt(work) }
+  return { isBusy, run, failure: error !== undefined && <Failed error={error} onRetry={run} /> }
+}
+
 export interface Attempt {
   isBusy: boolean
   error: ApiError | undefined

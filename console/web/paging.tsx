@@ -35,28 +35,43 @@ export function Search ({ label }: { label: string }) {
   return <input type='search' aria-label={label} placeholder={label} value={text} onInput={(event) => type(event.currentTarget.value)} />
 }
 
-/** A page of a list, and the way to the others. */
-export interface Pages<T> extends Loaded<Page<T>> {
-  offset: number
-  onOffset: (offset: number) => void
-}
+/** Where a page begins, as the link to it says; empty for the first one. */
+export interface PageStart extends Record<string, string | undefined> { offset?: string, after?: string }
 
-/** Fetches a list by pages, starting over whenever the key changes. */
-export function usePages<T> (
-  key: string, fetch: (page: { limit: number, offset: number }, signal: AbortSignal) => Promise<Page<T>>, options?: { everyMs?: number }
+/** The way to the pages before and after a page; undefined on the first and the last. */
+interface Ways { onBack: (() => void) | undefined, onNext: (() => void) | undefined }
+
+/** A page of a list, and the items before it. */
+export interface Pages<T> extends Loaded<T>, Ways { offset: number }
+
+/** Fetches a list by pages, starting over whenever the key changes. By cursors, nothing is missed while others add. */
+export function usePages<T extends { next: string | null }> (
+  key: string, fetch: (start: PageStart, signal: AbortSignal) => Promise<T>, options?: { everyMs?: number }
 ): Pages<T> {
-  const [at, setAt] = useState({ key, offset: 0 })
-  const offset = at.key === key ? at.offset : 0
-  const loaded = useLoaded(`${key} ${offset}`, async (signal) => await fetch({ limit: PAGE, offset }, signal), options)
-  return { ...loaded, offset, onOffset: (offset) => setAt({ key, offset }) }
+  const [at, setAt] = useState<{ key: string, starts: PageStart[] }>({ key, starts: [] })
+  const starts = at.key === key ? at.starts : []
+  const start = starts.at(-1) ?? {}
+  const loaded = useLoaded(`${key} ${toQuery(start)}`, async (signal) => await fetch(start, signal), options)
+  const next = loaded.value?.next ?? undefined
+  return {
+    ...loaded,
+    offset: Number(start.offset ?? 0),
+    onBack: starts.length === 0 ? undefined : () => setAt({ key, starts: starts.slice(0, -1) }),
+    onNext: next === undefined ? undefined : () => setAt({ key, starts: [...starts, readStart(next)] })
+  }
 }
 
-export function useList<T> (path: string, query: RequestOptions['query'] = {}, options?: { everyMs?: number }): Pages<T> {
-  return usePages(`${path}${toQuery(query)}`, async (page, signal) => await request<Page<T>>(path, { query: { ...query, ...page }, signal }), options)
+function readStart (link: string): PageStart {
+  return Object.fromEntries([...new URL(link).searchParams].filter(([name]) => name === 'offset' || name === 'after'))
+}
+
+export function useList<T> (path: string, query: RequestOptions['query'] = {}, options?: { everyMs?: number }): Pages<Page<T>> {
+  return usePages(`${path}${toQuery(query)}`, async (start, signal) =>
+    await request<Page<T>>(path, { query: { ...query, limit: PAGE, ...start }, signal }), options)
 }
 
 interface PagedProps<T> {
-  of: Pages<T>
+  of: Pages<Page<T>>
   what: string
   empty: ComponentChildren
   children: (results: T[], page: Page<T>) => ComponentChildren
@@ -66,65 +81,29 @@ interface PagedProps<T> {
 export function Paged<T> ({ of, what, empty, children }: PagedProps<T>) {
   return (
     <Show of={of} what={what}>
-      {(page) => page.count === 0 ? empty : <><Pager page={page} offset={of.offset} onOffset={of.onOffset} />{children(page.results, page)}</>}
+      {(page) => page.count === 0
+        ? empty
+        : <><Pager of={of}><Place offset={of.offset} shown={page.results.length} count={page.count} /></Pager>{children(page.results, page)}</>}
     </Show>
   )
 }
 
-interface PagerProps {
-  page: { count: number, next: string | null, results: readonly unknown[] }
-  offset: number
-  onOffset: (offset: number) => void
-  children?: ComponentChildren
-}
-
-/** Which rows of how many are shown, and the way to the others when there are any. */
-export function Pager ({ page: { count, next, results }, offset, onOffset, children }: PagerProps) {
-  return (
-    <div class='toolbar'>
-      <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + results.length)} of {formatCount(count)}</span>
-      {(offset > 0 || next !== null) && (
-        <>
-          <button type='button' disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - PAGE))}>Previous</button>
-          <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
-        </>
-      )}
-      {children}
-    </div>
-  )
-}
-
-/** A page of a list that is not counted: the others are reached by cursors. */
-export interface CursorPages<T> extends Loaded<T> {
-  /** To the page before; undefined on the first. */
-  onNewer: (() => void) | undefined
-  onOlder: (() => void) | undefined
-}
-
-/** Fetches a list by cursors, starting over whenever the key changes. */
-export function useCursorPages<T extends { next: string | null }> (
-  key: string, fetch: (after: string | undefined, signal: AbortSignal) => Promise<T>
-): CursorPages<T> {
-  const [at, setAt] = useState<{ key: string, cursors: string[] }>({ key, cursors: [] })
-  const cursors = at.key === key ? at.cursors : []
-  const loaded = useLoaded(`${key} ${cursors.at(-1) ?? ''}`, async (signal) => await fetch(cursors.at(-1), signal))
-  const next = loaded.value?.next == null ? null : new URL(loaded.value.next).searchParams.get('after')
-  return {
-    ...loaded,
-    onNewer: cursors.length === 0 ? undefined : () => setAt({ key, cursors: cursors.slice(0, -1) }),
-    onOlder: next === null ? undefined : () => setAt({ key, cursors: [...cursors, next] })
-  }
+/** Which rows of how many are shown. */
+export function Place ({ offset, shown, count }: { offset: number, shown: number, count: number }) {
+  return <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + shown)} of {formatCount(count)}</span>
 }
 
 /** The way to the pages before and after, when there are any. */
-export function OlderNewer ({ of: { onNewer, onOlder }, children }: { of: CursorPages<unknown>, children?: ComponentChildren }) {
+export function Pager (
+  { of: { onBack, onNext }, words = ['Previous', 'Next'], children }: { of: Ways, words?: [string, string], children?: ComponentChildren }
+) {
   return (
     <div class='toolbar'>
       {children}
-      {(onNewer !== undefined || onOlder !== undefined) && (
+      {(onBack ?? onNext) !== undefined && (
         <>
-          <button type='button' aria-disabled={onNewer === undefined} onClick={onNewer}>Newer</button>
-          <button type='button' aria-disabled={onOlder === undefined} onClick={onOlder}>Older</button>
+          <button type='button' aria-disabled={onBack === undefined} onClick={onBack}>{words[0]}</button>
+          <button type='button' aria-disabled={onNext === undefined} onClick={onNext}>{words[1]}</button>
         </>
       )}
     </div>

@@ -32,11 +32,7 @@ export function shownProjectId (): number {
   return projectId.value
 }
 
-/**
- * Goes to an address of the console.
- *
- * @param target  Below the base, with parameters: `/health`.
- */
+/** Goes to an address of the console. @param target  Below the base, with parameters: `/health`. */
 export function navigate (target: string): void {
   history.pushState(null, '', BASE + target)
   address.value = readAddress()

@@ -20,7 +20,6 @@ const ATTEMPTS = 50
  */
 const PORTS_PER_PROCESS = 7417
 
-/** How many ports this process has tried so far. */
 let picked = 0
 
 /**

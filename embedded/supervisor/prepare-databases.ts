@@ -4,7 +4,6 @@ import { text } from 'node:stream/consumers'
 import { MillraceError } from '../../engines/errors.ts'
 import type { FirstProject } from './create-first-project.ts'
 
-/** What the databases of a stack are prepared with. */
 export interface PrepareDatabasesOptions {
   databaseUrl: string
   clickhouseUrl: string
@@ -17,7 +16,6 @@ export interface PrepareDatabasesOptions {
   personalApiKey: string
 }
 
-/** What the process answers with. */
 type Answer = { project: FirstProject } | { failure: { code?: string, message: string, stack: string } }
 
 /**

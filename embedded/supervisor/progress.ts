@@ -1,10 +1,8 @@
 import { fchmodSync, fstatSync } from 'node:fs'
 
-/** Shows the progress of the start. */
 export interface Progress {
   /** Runs a step and reports it in one line when it is done. */
   step <T>(name: string, run: () => Promise<T>): Promise<T>
-  /** Prints a line of its own. */
   print (text: string): void
 }
 

@@ -5,7 +5,6 @@ import type { Progress } from './progress.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
 import type { StackSettings } from './stack-settings.ts'
 
-/** When backups are made. */
 export interface BackupTimes {
   intervalMs: number
   /** Time of day in UTC at which an interval begins, in milliseconds after midnight; null: after the last backup. */

@@ -4,15 +4,12 @@ import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { settings, type SettingName, type SettingValues } from '../../platform/settings.ts'
 
-/** What the embedded stack reads from its environment. */
 export interface StackSettings {
   /** Absolute. */
   dataDir: string
-  /** Address the origin listens on. */
   host: string
   /** Where browsers reach the origin; empty: where it listens. */
   publicUrl: string
-  /** Address the embedded ClickHouse server listens on. */
   clickhouseHost: string
   /** 0: a free one. */
   ports: { origin: number, api: number, pipeline: number, clickhouse: number, nats: number, postgres: number }

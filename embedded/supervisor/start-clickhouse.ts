@@ -47,7 +47,6 @@ const SYSTEM = [
   '/dev/zero', '/dev/random', '/dev/urandom'
 ]
 
-/** The database of Millrace's tables. */
 const DATABASE = 'millrace'
 
 /** Loading the engine takes a second or two, attaching tables with thousands of parts some more. */

@@ -14,7 +14,6 @@ import { pickFreePort, toClientHost } from './ports.ts'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
 
-/** The URLs of the services, for the tiers. */
 export type ServiceUrls = Pick<StackAddresses, 'natsUrl' | 'clickhouseUrl' | 'databaseUrl'>
 
 export type TierUrls = Pick<StackAddresses, 'baseUrl' | 'apiUrl' | 'pipelineUrl'>
@@ -33,7 +32,6 @@ export interface TierOptions extends PartHooks {
   /** Where it answers `GET /_readiness`. */
   port: number
   host: string
-  /** Its whole environment. */
   env: NodeJS.ProcessEnv
   dataDir: string
   /** Takes `starting` for ready: a tier that waits for a service gains nothing by being killed and started again. */

@@ -13,7 +13,6 @@ import type { StackSettings } from './stack-settings.ts'
 import { scheduleBackups } from './schedule-backups.ts'
 import { listErrors, startServices, startTiers } from './start-parts.ts'
 
-/** The whole system on one machine, running. */
 export interface Stack {
   dataDir: string
   addresses: StackAddresses
@@ -21,7 +20,6 @@ export interface Stack {
   publicUrl: string
   /** Logs in to the console, once, within a quarter of an hour; only its address when the personal key is not known. */
   consoleUrl: string
-  /** Keys and passwords that are in use. */
   credentials: Credentials
   /** False when the database refuses the personal key of the credentials. */
   knowsPersonalKey: boolean

@@ -18,11 +18,7 @@ const MAX_REMEMBERED = 20
 const HOURS = 24
 const HOUR_MS = 3_600_000
 
-/**
- * Groups the dead letters that match.
- *
- * @param now  Epoch milliseconds, the end of the last hour of `by_hour`.
- */
+/** Groups the dead letters that match. @param now  Epoch milliseconds, the end of the last hour of `by_hour`. */
 async function groupDeadLetters (
   connection: NatsConnection, filter: DeadLetterFilter, now: number
 ): Promise<DeadLetterGroups> {

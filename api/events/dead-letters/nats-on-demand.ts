@@ -37,23 +37,25 @@ export function createNatsOnDemand (options: { url: string, logger: Logger }): N
 /** JetStream error code for a stream that does not exist, as in a new installation. */
 const NO_STREAM = 10059
 
-/**
- * Runs a request on what NATS stores.
- *
- * @param none  The result when there is no such stream yet.
- * @throws {HttpError} 503 when NATS is unavailable or does not take a message.
- */
+/** Runs a request on what NATS stores; `none` is the result when there is no such stream yet. @throws as `askNats`. */
 export async function askStream<T> (
   nats: NatsOnDemand, none: T, ask: (connection: NatsConnection) => Promise<T>
 ): Promise<T> {
+  return await askNats(nats, async (connection) => await ask(connection).catch((error: unknown) => {
+    if (error instanceof JetStreamApiError && error.code === NO_STREAM) return none
+    throw error
+  }), 'This is in NATS, which is unavailable; try again later.')
+}
+
+/** @throws {HttpError} 503 when NATS is unavailable or does not take a message. */
+export async function askNats<T> (
+  nats: NatsOnDemand, ask: (connection: NatsConnection) => Promise<T>, detail: string
+): Promise<T> {
   try {
     return await ask(await nats.get())
-  } catch (error) {
-    if (error instanceof JetStreamApiError && error.code === NO_STREAM) return none
+  } catch (cause) {
     // A bug, not an outage.
-    if (error instanceof HttpError || error instanceof TypeError || error instanceof RangeError) throw error
-    throw new HttpError(503, 'server_error', 'stream_unavailable',
-      'This is in NATS, which is unavailable; try again later.',
-      { cause: error, action: 'retry' })
+    if (cause instanceof HttpError || cause instanceof TypeError || cause instanceof RangeError) throw cause
+    throw new HttpError(503, 'server_error', 'stream_unavailable', detail, { cause, action: 'retry' })
   }
 }

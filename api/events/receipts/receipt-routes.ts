@@ -1,15 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError, invalidField } from '../../../engines/errors.ts'
+import { invalidField } from '../../../engines/errors.ts'
 import { toDistinctId } from '../../../schema/wire/identity.ts'
-import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { createSemaphore } from '../../../platform/semaphore.ts'
 import { describeReceipt, receiptListSchema, receiptSchema } from './describe-receipt.ts'
 import { findReceipt, type FindReceiptDeps } from './find-receipt.ts'
 import { listReceipts } from './list-receipts.ts'
 import { readSentUuid } from './stored-events.ts'
-import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
+import { askNats, type NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { answerInTime, PATIENCE_MS } from '../../http/answer-errors.ts'
 import { optional, partial } from '../../http/json-schema.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
@@ -23,7 +22,7 @@ export async function receiptRoutes (
   app: FastifyInstance,
   { clickhouse, nats, sql, now }: { clickhouse: ClickHouse, nats: NatsOnDemand, sql: Sql, now: () => number }
 ): Promise<void> {
-  const deps: FindReceiptDeps = { clickhouse, nats: async (ask) => await askNats(nats, ask), sql: () => sql, now }
+  const deps: FindReceiptDeps = { clickhouse, nats: async (ask) => await askNats(nats, ask, 'NATS is unavailable, and the event may be waiting there; try again later.'), sql: () => sql, now }
   const semaphore = createSemaphore({ limit: MAX_SEARCHES, maxWaitMs: PATIENCE_MS })
   app.addSchema(receiptSchema)
   app.addSchema(receiptListSchema)
@@ -60,13 +59,4 @@ export async function receiptRoutes (
       searched: { messages: searched.searchedMessages, of: searched.of }
     }
   })
-}
-
-async function askNats<T> (nats: NatsOnDemand, ask: (connection: NatsConnection) => Promise<T>): Promise<T> {
-  try {
-    return await ask(await nats.get())
-  } catch (cause) {
-    throw new HttpError(503, 'server_error', 'stream_unavailable',
-      'NATS is unavailable, and the event may be waiting there; try again later.', { cause, action: 'retry' })
-  }
 }

@@ -128,11 +128,7 @@ const PERSON_DAYS = { retention: loadPart('retained-days'), other: loadPart('per
  */
 const SETTINGS = { final: 1, output_format_json_quote_64bit_integers: 0, max_execution_time: 60 } as const
 
-/**
- * Measures one metric with one query.
- *
- * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
- */
+/** Measures one metric with one query. @throws {HttpError} 503 when ClickHouse is unavailable or too busy. */
 export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
   const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
   const parameters = buildParameters(scope, metric, days)

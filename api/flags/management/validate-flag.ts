@@ -97,11 +97,7 @@ function checkGroupTypes (filters: ParsedFilters, { groupTypes }: ProjectDefinit
   })
 }
 
-/**
- * Checks the filters of a dynamic cohort: a flag that names it can be evaluated.
- *
- * @throws {MalformedFlagError}
- */
+/** Checks the filters of a dynamic cohort: a flag that names it can be evaluated. @throws {MalformedFlagError} */
 export function validateCohort (filters: unknown, others: ProjectDefinitions): void {
   // Ids begin at 1, so no stored cohort has this one.
   const id = 0

@@ -40,11 +40,7 @@ export interface RunningExperiment {
   name: string
 }
 
-/**
- * Creates a flag.
- *
- * @throws {HttpError} 400 naming the invalid field in `attr`, levels joined by `__`.
- */
+/** Creates a flag. @throws {HttpError} 400 naming the invalid field in `attr`, levels joined by `__`. */
 export async function createFeatureFlag (sql: Sql, actor: FlagActor, fields: NewFeatureFlag): Promise<FeatureFlag> {
   const id = await write(sql, actor, async (flags) => await flags.insert(fields))
   return await findFeatureFlag(sql, { projectId: actor.projectId, id }, { deleted: true })

@@ -16,15 +16,11 @@ export async function eventRuleRoutes (app: FastifyInstance, deps: DefinitionDep
     fields: RULE_FIELDS,
     limits: {},
     titles: {
-      list: 'List rules',
       listed: 'In the order in which they run.',
-      created: 'Not enforced until a version is active.',
       counts: 'Count the effects of rules',
       counted: 'Events that each rule dropped, sampled out or changed.',
-      versions: 'List the versions of a rule',
       updated: 'Another condition or action',
-      checked: 'Reports what the rule would have done with stored events.',
-      deleted: 'It is no longer enforced. A later rule of the same name has its own history; version numbers continue.'
+      checked: 'Reports what the rule would have done with stored events.'
     },
     countsSchema: ruleCountsSchema,
     readCounts: readRuleCounts,

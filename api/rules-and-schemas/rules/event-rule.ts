@@ -76,11 +76,7 @@ export const EVENT_RULES: DefinitionKind<EventRule, EventRuleVersion, RuleDefini
 /** Hashes of drafts are made with it, so that none of them tells anything about the deployment. */
 const DRAFT_KEY = { secret: new Uint8Array(16), projectId: 0 }
 
-/**
- * Compiles a rule of a request.
- *
- * @throws {HttpError} 400 naming the place in `attr`, such as `actions__0__rate`.
- */
+/** Compiles a rule of a request. @throws {HttpError} 400 naming the place in `attr`, such as `actions__0__rate`. */
 export function compileDraftRule ({ condition, actions }: Partial<RuleDefinition>): CompiledRule {
   try {
     return compileRule({ condition: condition ?? null, actions }, DRAFT_KEY)

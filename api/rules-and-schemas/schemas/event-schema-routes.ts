@@ -25,15 +25,11 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
     fields: SCHEMA_FIELDS,
     limits: { bodyLimit: MAX_BODY_BYTES },
     titles: {
-      list: 'List event schemas',
       listed: 'By name of the event.',
-      created: 'Not enforced until a version is active.',
       counts: 'Count events checked by schemas',
       counted: 'How many events ingest checked by each schema, and how many of them did not meet it.',
-      versions: 'List the versions of an event schema',
       updated: 'Another schema',
-      checked: 'Reports what the schema would have done with stored events: how many would have failed, why, and from which SDK.',
-      deleted: 'It is no longer enforced. A later schema of the same event has its own history; version numbers continue.'
+      checked: 'Reports what the schema would have done with stored events: how many would have failed, why, and from which SDK.'
     },
     countsSchema: schemaCountsSchema,
     readCounts: readSchemaCounts,

@@ -3,6 +3,7 @@ import type { Answer, Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { Copyable, DeleteDialog, FormDialog, TextsDialog, useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
+import { OneOf } from '../frame/lists.tsx'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
@@ -21,10 +22,9 @@ export function boardsPath (id?: number | string): string {
 export function BoardDetail ({ id }: { id: string }) {
   const board = useAnswer<Board>(boardsPath(id))
   return (
-    <section>
-      <p><a {...linkTo(`/projects/${projectId.value}/boards`)}>Boards</a></p>
-      <Show of={board} what='The board'>{(stored) => <Opened key={stored.updated_at} stored={stored} onChanged={board.reload} />}</Show>
-    </section>
+    <OneOf home='boards' title='Boards' of={board} what='The board'>
+      {(stored) => <Opened key={stored.updated_at} stored={stored} onChanged={board.reload} />}
+    </OneOf>
   )
 }
 

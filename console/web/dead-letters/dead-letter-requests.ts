@@ -1,5 +1,6 @@
 import type { Answer, Schema } from '../../api-types.ts'
 import { request, type Page } from '../api-client.ts'
+import { PAGE, type PageStart } from '../paging.tsx'
 import { projectId } from '../router.ts'
 
 /** The stages that dead-letter, and what each says when it does. */
@@ -37,9 +38,9 @@ export async function fetchGroups (filter: Filter, signal: AbortSignal): Promise
 
 /** Reads a page of the dead letters of a filter, oldest first. An empty `event` is sent, because it has a meaning. */
 export async function fetchLetters (
-  filter: Filter, page: { limit: number, offset: number }, signal: AbortSignal
+  filter: Filter, start: PageStart, signal: AbortSignal
 ): Promise<Page<DeadLetter>> {
-  const parameters = new URLSearchParams({ ...filter, limit: String(page.limit), offset: String(page.offset) })
+  const parameters = new URLSearchParams({ ...filter, limit: String(PAGE), ...start })
   return await request(`${base()}/?${parameters.toString()}`, { signal })
 }
 

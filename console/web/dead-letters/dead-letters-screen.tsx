@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { formatCount, formatCounted, showText, zoneLabel } from '../format.ts'
 import { BackTo, Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
-import { PAGE, Pager, usePages } from '../paging.tsx'
+import { PAGE, Pager, Place, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Ago, Empty, Select, Show, Sparkline, Time } from '../states.tsx'
@@ -65,12 +65,14 @@ function GroupTable ({ groups, isFiltered, onReplay }: { groups: DeadLetterGroup
   // Groups may have gone since the page was chosen.
   const offset = wanted < groups.results.length ? wanted : 0
   const shown = groups.results.slice(offset, offset + PAGE)
-  const isMore = offset + PAGE < groups.results.length
+  const goTo = (to: number): (() => void) | undefined => to < 0 || to >= groups.results.length ? undefined : () => setOffset(to)
   const nameOf = ({ event }: DeadLetterGroup): string => event === null ? 'not about one event' : showText(event, 60)
   return (
     <>
       {groups.results.length > PAGE && (
-        <Pager page={{ count: groups.results.length, next: isMore ? 'more' : null, results: shown }} offset={offset} onOffset={setOffset} />
+        <Pager of={{ onBack: goTo(offset - PAGE), onNext: goTo(offset + PAGE) }}>
+          <Place offset={offset} shown={shown.length} count={groups.results.length} />
+        </Pager>
       )}
       <Rows
         label='Groups of dead letters' class='dense' of={shown} keyOf={(group) => JSON.stringify(filterOf(group))} columns={[
@@ -108,7 +110,8 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
           ? <Empty><p>No dead letters left: all were replayed or purged.</p></Empty>
           : (
             <>
-              <Pager page={page} offset={letters.offset} onOffset={letters.onOffset}>
+              <Pager of={letters}>
+                <Place offset={letters.offset} shown={page.results.length} count={page.count} />
                 {may('dead_letter:write') && (
                   <>
                     <button type='button' onClick={() => setReplaying(true)}>Replay all {formatCount(page.count)} …</button>

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { useAttempt } from '../confirm.tsx'
+import { useAction } from '../confirm.tsx'
 import { formatBytes, showText } from '../format.ts'
 import { BackTo } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Facts, Failed, Show, Time } from '../states.tsx'
+import { Facts, Show, Time } from '../states.tsx'
 import { PurgeDialog } from './letter-dialogs.tsx'
 import { base, type OpenedDeadLetter, type ReplayResult, STAGES } from './dead-letter-requests.ts'
 import { Title } from '../title.tsx'
@@ -28,15 +28,11 @@ export function LetterDetail ({ id }: { id: string }) {
 
 function Letter ({ letter }: { letter: OpenedDeadLetter }) {
   const [outcome, setOutcome] = useState<'replayed' | 'kept'>()
-  const { isBusy, error, attempt } = useAttempt()
   const [isPurging, setPurging] = useState(false)
-
-  const send = async (): Promise<void> => {
-    await attempt(async () => {
-      const { replayed } = await request<ReplayResult>(`${base()}/${letter.id}/replay`, { method: 'POST', body: {} })
-      setOutcome(replayed === 1 ? 'replayed' : 'kept')
-    })
-  }
+  const { isBusy, run, failure } = useAction(async () => {
+    const { replayed } = await request<ReplayResult>(`${base()}/${letter.id}/replay`, { method: 'POST', body: {} })
+    setOutcome(replayed === 1 ? 'replayed' : 'kept')
+  })
 
   return (
     <>
@@ -48,10 +44,10 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
           Uuid: <code>{letter.uuid ?? '–'}</code>
         }}
       />
-      {error !== undefined && <Failed error={error} onRetry={() => { void send() }} />}
+      {failure}
       {may('dead_letter:write') && outcome !== 'replayed' && (
         <p>
-          <button type='button' class='primary' disabled={isBusy} onClick={() => { void send() }}>Replay</button>{' '}
+          <button type='button' class='primary' disabled={isBusy} onClick={run}>Replay</button>{' '}
           <button type='button' onClick={() => setPurging(true)}>Purge …</button>{' '}
           <span class='hint'>A replay publishes it to its stream again. Stored events are not counted twice.</span>
         </p>

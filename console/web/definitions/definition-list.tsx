@@ -7,7 +7,7 @@ import { useLoaded } from '../load.ts'
 import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { Ago, Checkbox, Empty, Failed, Select, Sparkline } from '../states.tsx'
-import { ChangeDialog } from './change-dialog.tsx'
+import { ChangeDialog } from './notes.tsx'
 import type { EventDefinition, Noted } from './definition.ts'
 
 export interface DefinitionListProps<T> {

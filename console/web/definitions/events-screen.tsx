@@ -6,7 +6,7 @@ import { type EventDefinition, type EventProfile, nameType } from './definition.
 import { ByDay, DefinitionList } from './definition-list.tsx'
 import { useAnswer } from '../load.ts'
 import { Show } from '../states.tsx'
-import { Notes } from './definition-parts.tsx'
+import { Notes } from './notes.tsx'
 
 const ORDERINGS = {
   '-volume_30_day': 'most events first', name: 'by name', '-last_seen_at': 'most recently seen first', last_seen_at: 'least recently seen first'

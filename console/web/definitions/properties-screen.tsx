@@ -8,7 +8,7 @@ import {
 import { ByDay, DefinitionList } from './definition-list.tsx'
 import { useAnswer } from '../load.ts'
 import { Select, Show, Time } from '../states.tsx'
-import { Notes } from './definition-parts.tsx'
+import { Notes } from './notes.tsx'
 
 export function PropertiesScreen () {
   const [, , , id] = path.value

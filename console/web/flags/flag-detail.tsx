@@ -1,19 +1,20 @@
 import { useRef, useState } from 'preact/hooks'
-import { request } from '../api-client.ts'
+import { type Page, request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
-import { formatAgo, showText } from '../format.ts'
+import { formatAgo, formatCount, showText } from '../format.ts'
 import { type Content, SaveDraft, useDraftBase } from '../frame/draft-base.tsx'
 import { OneOf } from '../frame/lists.tsx'
-import { useLoaded } from '../load.ts'
+import { useAnswer, useLoaded } from '../load.ts'
 import { navigate, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Checkbox, Form, Select, Time } from '../states.tsx'
+import { Checkbox, Form, Select, Show, Time } from '../states.tsx'
 import { FilterEditor } from './filter-editor.tsx'
 import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, giveToEverybody, toDefinition, WRITTEN_FIELDS } from './flag-filters.ts'
-import { FlagHistory } from './flag-history.tsx'
 import { listDifferences } from '../frame/json-text.ts'
 import { TestAs } from './test-as.tsx'
 import { Title } from '../title.tsx'
+import type { Schema } from '../../api-types.ts'
+import { type Change, Changes, ToDraft } from '../frame/differences.tsx'
 
 const path = (): string => `/api/projects/${projectId.value}/feature_flags`
 
@@ -125,4 +126,51 @@ function FlagFields ({ draft, onChange }: { draft: FlagDefinition, onChange: (fi
       <Checkbox label='Users keep their value when they are identified' isOn={draft.ensure_experience_continuity} onChange={(isOn) => onChange({ ensure_experience_continuity: isOn })} />
     </>
   )
+}
+
+type FlagChange = Omit<Schema<'FeatureFlagActivity'>, 'definition'> & { definition: FlagDefinition }
+
+/** Changes that are shown at first, and more at a time. */
+const STEP = 10
+
+/**
+ * The versions of a flag, newest first.
+ *
+ * @param onPutBack  Makes a draft of an earlier version; absent when the key may not write.
+ */
+function FlagHistory ({ flag, onPutBack }: { flag: FeatureFlag, onPutBack?: ((definition: FlagDefinition) => void) | undefined }) {
+  const [limit, setLimit] = useState(STEP)
+  const changes = useAnswer<Page<FlagChange>>(`/api/projects/${projectId.value}/feature_flags/${flag.id}/activity/`, { limit })
+  // What was shown stays while more is fetched.
+  const shown = useRef<Page<FlagChange> | undefined>(undefined)
+  shown.current = changes.value ?? shown.current
+  return (
+    <Show of={{ ...changes, value: shown.current }} what='Versions'>
+      {({ results, count, next }) => (
+        <>
+          {count === 0 && <p class='hint'>No history: the flag was last changed before Millrace recorded changes.</p>}
+          <Changes of={results.map(toChange)}>
+            {({ version, content }) => onPutBack !== undefined && version !== flag.version && <ToDraft version={version} onPress={() => onPutBack(content)} />}
+          </Changes>
+          {next !== null && (
+            <p>
+              <button type='button' disabled={changes.isLoading} onClick={() => setLimit(limit + STEP)}>Show older changes</button>{' '}
+              <span class='hint'>{formatCount(results.length)} of {formatCount(count)}</span>
+            </p>
+          )}
+          {next === null && count > 0 && results.at(-1)?.activity !== 'created' && <p class='hint'>Older changes are not kept.</p>}
+        </>
+      )}
+    </Show>
+  )
+}
+
+function toChange ({ version, activity, created_at: at, user, key_label: label, experiment, definition, detail }: FlagChange): Change<FlagDefinition> {
+  const content = toDefinition(definition)
+  return {
+    version, at, by: user?.email ?? 'somebody who is gone', content,
+    about: `${label === '' ? '' : ` with the key “${showText(label, 40)}”`}${experiment === null ? '' : `, for the experiment “${showText(experiment, 80)}”`}`,
+    // What changed is turned back.
+    before: activity === 'created' ? EMPTY_FLAG : { ...content, ...Object.fromEntries(detail.changes.map(({ field, before }) => [field, before])) }
+  }
 }

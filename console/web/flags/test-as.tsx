@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks'
 import type { ConditionExplanation, FilterExplanation, FlagExplanation, RolloutExplanation } from '../../../engines/flags/explain-flag.ts'
 import { ApiError, request } from '../api-client.ts'
+import { useAction } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { projectId } from '../router.ts'
-import { Failed, Form } from '../states.tsx'
+import { Form } from '../states.tsx'
 import { describeFilter, type FlagDefinition, readValue } from './flag-filters.ts'
 
 const SOURCES: Record<FilterExplanation['source'], string> = {
@@ -16,26 +17,12 @@ export function TestAs ({ draft }: { draft?: FlagDefinition }) {
   const [properties, setProperties] = useState('')
   const [groups, setGroups] = useState('')
   const [results, setResults] = useState<FlagExplanation[]>()
-  const [error, setError] = useState<ApiError>()
-
-  async function run (): Promise<void> {
-    setError(undefined)
-    try {
-      const answer = await request<{ results: FlagExplanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, {
-        method: 'POST',
-        body: {
-          distinct_id: distinctId,
-          ...readObject('person_properties', properties),
-          ...readObject('groups', groups),
-          ...(draft === undefined ? {} : { draft, flag_keys: [draft.key] })
-        }
-      })
-      setResults(answer.results)
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'invalid_input', String(cause instanceof Error ? cause.message : cause)))
-    }
-  }
-
+  const { run, failure } = useAction(async () => setResults(await testFlags({
+    distinct_id: distinctId,
+    ...readObject('person_properties', properties),
+    ...readObject('groups', groups),
+    ...draft !== undefined && { draft, flag_keys: [draft.key] }
+  })))
   return (
     <>
       <Form class='test-as' onSubmit={run}>
@@ -44,24 +31,35 @@ export function TestAs ({ draft }: { draft?: FlagDefinition }) {
         <label>Groups (JSON) <input placeholder='{"company": "acme"}' value={groups} onInput={(event) => setGroups(event.currentTarget.value)} /></label>
         <button type='submit' class='primary'>Test</button>
       </Form>
-      {error !== undefined && <Failed error={error} onRetry={() => { void run() }} />}
-      <div role='status'>
-        {results !== undefined && results.length === 0 && <p class='hint'>There are no flags.</p>}
-        {results?.map((flag) => <Explained key={flag.key} flag={flag} isOnly={results.length === 1} />)}
-      </div>
+      {failure}
+      <Explanations of={results} />
     </>
   )
 }
 
-/** @throws {Error} if it is not a JSON object. */
+export async function testFlags (body: object): Promise<FlagExplanation[]> {
+  return (await request<{ results: FlagExplanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, { method: 'POST', body })).results
+}
+
+/** Flags for somebody, each with its value and why. */
+export function Explanations ({ of }: { of: readonly FlagExplanation[] | undefined }) {
+  return (
+    <div role='status'>
+      {of?.length === 0 && <p class='hint'>There are no flags.</p>}
+      {of?.map((flag) => <Explained key={flag.key} flag={flag} isOnly={of.length === 1} />)}
+    </div>
+  )
+}
+
+/** @throws {ApiError} if it is not a JSON object. */
 function readObject (name: string, text: string): Record<string, unknown> {
   if (text.trim() === '') return {}
   const value = readValue(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(`${name.replace('_', ' ')} must be a JSON object`)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ApiError(0, 'invalid_input', `${name.replace('_', ' ')} must be a JSON object`)
   return { [name]: value }
 }
 
-export function Explained ({ flag, isOnly }: { flag: FlagExplanation, isOnly: boolean }) {
+function Explained ({ flag, isOnly }: { flag: FlagExplanation, isOnly: boolean }) {
   // Hundreds of flags at once: what nobody opens is not drawn.
   const [isOpen, setOpen] = useState(isOnly)
   return (

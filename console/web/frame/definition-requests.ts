@@ -54,11 +54,7 @@ export function createDefinitionRequests<D, V, Counts, Prediction extends Checke
   }
 }
 
-/**
- * Asks the API for a check, and resolves with what it found.
- *
- * @throws {ApiError} also when the check ended early.
- */
+/** Asks the API for a check, and resolves with what it found. @throws {ApiError} also when the check ended early. */
 async function followCheck<T extends Checked> (
   path: string, body: AskedEvents, { onProgress, signal }: CheckFollower
 ): Promise<T> {

@@ -52,10 +52,11 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
 
 export const COUNTED_DAYS = 7
 
+/** That of any kind: what differs is handed through. */
+type AnyScreen = DefinitionScreen<any, any, any, any>
+
 /** One definition: the enforced version, the draft, its predicted effect, and all versions. */
-export function DefinitionDetail<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
-  { screen, id }: { screen: DefinitionScreen<D, V, C, P>, id: string }
-) {
+export function DefinitionDetail ({ screen, id }: { screen: AnyScreen, id: string }) {
   const { requests, noun } = screen
   const loaded = useLoaded(`${noun} ${projectId.value} ${id}`, async (signal) => {
     const [definition, versions] = await Promise.all([requests.find(id, signal), requests.versions(id, signal)])
@@ -68,20 +69,20 @@ export function DefinitionDetail<D extends Definition, V extends DefinitionVersi
   )
 }
 
-interface DetailProps<D extends Definition, V extends DefinitionVersion, C, P extends Checked> {
-  screen: DefinitionScreen<D, V, C, P>
-  definition: D
-  versions: readonly V[]
+interface DetailProps {
+  screen: AnyScreen
+  definition: Definition
+  versions: readonly DefinitionVersion[]
   reload: () => void
 }
 
 type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete' | 'notes' }
 
-function Detail<D extends Definition, V extends DefinitionVersion, C, P extends Checked> ({ screen, definition, versions, reload }: DetailProps<D, V, C, P>) {
+function Detail ({ screen, definition, versions, reload }: DetailProps) {
   const { language: { contentOf }, requests, Editor, Found } = screen
   const { id, version: newest, active_version: active } = definition
   const mayWrite = may('event_definition:write')
-  const [prediction, setPrediction] = useState<P>()
+  const [prediction, setPrediction] = useState<Checked>()
   const [open, setOpen] = useState<Open>()
   // What was predicted is of the draft as it was.
   const draft = useContentDraft(writeJson(contentOf(definition)), screen.language, () => setPrediction(undefined))
@@ -144,8 +145,8 @@ function Detail<D extends Definition, V extends DefinitionVersion, C, P extends 
   )
 }
 
-function DefinitionFacts<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
-  { screen, definition, enforced }: { screen: DefinitionScreen<D, V, C, P>, definition: D, enforced: V | undefined }
+function DefinitionFacts (
+  { screen, definition, enforced }: { screen: AnyScreen, definition: Definition, enforced: DefinitionVersion | undefined }
 ) {
   const counts = useLoaded(`counts of ${screen.home} ${projectId.value}`, async (signal) => await screen.requests.counts(COUNTED_DAYS, signal))
   const counted = counts.value !== undefined && screen.describeCounts(counts.value.get(definition.id))
@@ -198,15 +199,15 @@ function Active ({ active, content, draft, whenNone }: ActiveProps) {
   )
 }
 
-interface OpenDialogProps<D extends Definition, V extends DefinitionVersion, C, P extends Checked> extends Omit<DetailProps<D, V, C, P>, 'reload'> {
+interface OpenDialogProps extends Omit<DetailProps, 'reload'> {
   open: Open
   /** What the check found for the newest version; undefined: it was not checked here. */
-  prediction: P | undefined
+  prediction: Checked | undefined
   onClose: () => void
   onDone: () => void
 }
 
-function OpenDialog<D extends Definition, V extends DefinitionVersion, C, P extends Checked> ({ open, ...props }: OpenDialogProps<D, V, C, P>) {
+function OpenDialog ({ open, ...props }: OpenDialogProps) {
   const { screen, definition, onClose, onDone } = props
   const { requests, noun } = screen
   const change = async (fields: object) => await requests.change(definition.id, fields)
@@ -232,8 +233,8 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, C, P exte
   }
 }
 
-function Activate<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
-  { screen, definition, versions, number, prediction, onClose, onDone }: Omit<OpenDialogProps<D, V, C, P>, 'open'> & { number: number }
+function Activate (
+  { screen, definition, versions, number, prediction, onClose, onDone }: Omit<OpenDialogProps, 'open'> & { number: number }
 ) {
   const { requests, modes, describeVersion, describePrediction, isHarm } = screen
   const [mode, setMode] = useState(definition.mode ?? '')
@@ -252,9 +253,7 @@ function Activate<D extends Definition, V extends DefinitionVersion, C, P extend
 }
 
 /** A new definition. It is not enforced by being stored. @param props.texts  Its first texts, such as its name. */
-export function NewDefinition<D extends Definition, V extends DefinitionVersion, C, P extends Checked> (
-  { screen, texts: first }: { screen: DefinitionScreen<D, V, C, P>, texts: Record<string, string> }
-) {
+export function NewDefinition ({ screen, texts: first }: { screen: AnyScreen, texts: Record<string, string> }) {
   const { Editor, language, requests, noun, labels, example } = screen
   const draft = useContentDraft(writeJson(example), language)
   const [texts, setTexts] = useState(first)

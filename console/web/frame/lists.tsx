@@ -1,5 +1,6 @@
 /** What the lists of a project share: a table by its columns, the list with its search, and the page of one. */
 import type { ComponentChildren } from 'preact'
+import type { Page } from '../api-client.ts'
 import { formatCount, showText } from '../format.ts'
 import type { Loaded } from '../load.ts'
 import { Paged, type Pages, Search } from '../paging.tsx'
@@ -44,7 +45,7 @@ export const SDK_COLUMNS: Column<{ lib: string, lib_version: string }>[] = [
 interface ListScreenProps<T> extends Pick<RowsProps<T>, 'columns' | 'keyOf'> {
   title: string
   hint?: ComponentChildren
-  of: Pages<T>
+  of: Pages<Page<T>>
   tools?: ComponentChildren
   /** Shown when there is nothing, and when nothing was found; without the second there is no search. */
   none: ComponentChildren

@@ -1,13 +1,13 @@
 import type { Answer, Schema } from '../../api-types.ts'
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { Copyable, useAttempt } from '../confirm.tsx'
+import { Copyable, useAction } from '../confirm.tsx'
 import { formatBytes, showText, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { BackTo, ListScreen } from '../frame/lists.tsx'
 import { useList } from '../paging.tsx'
 import { linkTo, navigate, path, shownProjectId } from '../router.ts'
-import { Empty, Failed, Form, Select, Show, Time } from '../states.tsx'
+import { Empty, Form, Select, Show, Time } from '../states.tsx'
 import { buildCommand, buildRun, FIELDS, listPaths, NO_PLAN, SOURCES } from './describe-import.ts'
 import { ImportDetail, nameOf, REPORT_INTERVAL_MS, State } from './import-detail.tsx'
 
@@ -98,15 +98,14 @@ const MODES = [['true', 'a dry run: nothing is sent'], ['false', 'the import, wi
 /** Starts it on the server, and goes to its report. */
 function Run ({ of, home }: { of: typeof NO_PLAN, home: string }) {
   const [isDryRun, setDryRun] = useState(true)
-  const { isBusy, error, attempt } = useAttempt()
-  const run = async (): Promise<unknown> => await attempt(async () => {
+  const { isBusy, run, failure } = useAction(async () => {
     const { id } = await request<Answer<'/api/projects/{project_id}/imports/run', 'post'>>(`/api${home}/run/`, { method: 'POST', body: buildRun(of, isDryRun) })
     navigate(id === null ? home : `${home}/${id}`)
   })
   return (
-    <Form class='stacked' onSubmit={async () => { if (!isBusy) await run() }}>
+    <Form class='stacked' onSubmit={() => { if (!isBusy) run() }}>
       <Select label='This is' value={String(isDryRun)} options={MODES} onChange={(chosen) => setDryRun(chosen === 'true')} />
-      {error !== undefined && <Failed error={error} onRetry={() => { void run() }} />}
+      {failure}
       <p class='actions'><button type='submit' class='primary' disabled={isBusy}>Start</button></p>
     </Form>
   )

@@ -55,11 +55,7 @@ export function describeCounts ({ matched, shown }: Pick<FeedBatch, 'matched' | 
   return shown < matched ? `Sampled: ${formatCount(shown)} of ${formatCount(matched)} events` : formatCounted(matched, 'event')
 }
 
-/**
- * The event as a command that sends it again.
- *
- * @param origin  Of this installation.
- */
+/** The event as a command that sends it again. @param origin  Of this installation. */
 export function toCurl ({ sent }: Pick<LiveEvent, 'sent'>, origin: string): string {
   return `curl '${origin}/batch/' -H 'content-type: application/json' -d ${quote(`{"api_key":"<project API key>","batch":[${sent}]}`)}`
 }

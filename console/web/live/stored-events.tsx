@@ -3,7 +3,7 @@ import type { Answer, Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
-import { OlderNewer, useCursorPages } from '../paging.tsx'
+import { Pager, usePages } from '../paging.tsx'
 import { ReceiptOf, StoredOf } from '../receipts/receipt-view.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -21,22 +21,22 @@ interface StoredEventsProps {
 export function StoredEvents ({ filter, hours = 0 }: StoredEventsProps) {
   const [opened, setOpened] = useState<ListedEvent>()
   const isFiltered = hours > 0 || Object.values(filter).some((each) => each !== '')
-  const events = useCursorPages(`stored ${projectId.value} ${JSON.stringify(filter)} ${hours}`, async (after, signal) =>
+  const events = usePages(`stored ${projectId.value} ${JSON.stringify(filter)} ${hours}`, async (start, signal) =>
     await request<Answer<'/api/projects/{project_id}/events'>>(`/api/projects/${projectId.value}/events`, {
-      query: { ...filter, after, from: hours === 0 ? undefined : new Date(Date.now() - hours * 3_600_000).toISOString() }, signal
+      query: { ...filter, ...start, from: hours === 0 ? undefined : new Date(Date.now() - hours * 3_600_000).toISOString() }, signal
     }))
   return (
     <>
       <Show of={events} what='Stored events'>
         {({ results, searched_from: searchedFrom, complete_through: through }) => (
           <>
-            <OlderNewer of={events}>
+            <Pager of={events} words={['Newer', 'Older']}>
               <Again of={events}>Look again</Again>
               <span class='hint' role='status'>
                 {searchedFrom !== null && `Back to ${formatZoned(searchedFrom)} so far: the search took long, and Older goes on. `}
                 {through !== null && <>Complete through <Time at={through} isZoned />.</>}
               </span>
-            </OlderNewer>
+            </Pager>
             {results.length === 0
               ? <Empty><p>{searchedFrom !== null ? 'None of those that were searched matches.' : isFiltered ? 'No stored event matches.' : 'No event is stored yet: Connect has the code that sends the first.'}</p></Empty>
               : <EventTable events={results} onOpen={setOpened} />}

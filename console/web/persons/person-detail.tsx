@@ -1,16 +1,15 @@
 import { useState } from 'preact/hooks'
-import { request } from '../api-client.ts'
-import { useAttempt } from '../confirm.tsx'
+import { useAction } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import type { FlagExplanation } from '../../../engines/flags/explain-flag.ts'
-import { Explained } from '../flags/test-as.tsx'
+import { Explanations, testFlags } from '../flags/test-as.tsx'
 import { formatCount, showText } from '../format.ts'
 import { BackTo, Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { StoredEvents } from '../live/stored-events.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Facts, Failed, Select, Show, Time } from '../states.tsx'
+import { Facts, Select, Show, Time } from '../states.tsx'
 import { DeletePerson } from './delete-person.tsx'
 import { describeId, type Person, type PersonHistory } from './person.ts'
 import { Properties } from './properties.tsx'
@@ -85,27 +84,17 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
 function Flags ({ ids }: { ids: readonly string[] }) {
   const [id, setId] = useState(ids[0] ?? '')
   const [results, setResults] = useState<{ id: string, flags: FlagExplanation[] }>()
-  const { isBusy, error, attempt } = useAttempt()
+  const { isBusy, run, failure } = useAction(async () => setResults({ id, flags: await testFlags({ distinct_id: id }) }))
   useCohortNames()
-  const compute = async (): Promise<void> => {
-    await attempt(async () => {
-      const { results: flags } = await request<{ results: FlagExplanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, { method: 'POST', body: { distinct_id: id } })
-      setResults({ id, flags })
-    })
-  }
-
   return (
     <>
       <h2>Flags as seen now</h2>
       <div class='toolbar'>
         <Select label='Distinct id' value={id} options={ids.map((each) => [each, showText(each, 60)] as const)} onChange={setId} />
-        <button type='button' disabled={isBusy} onClick={() => { void compute() }}>{results === undefined ? 'Compute' : 'Compute again'}</button>
+        <button type='button' disabled={isBusy} onClick={run}>{results === undefined ? 'Compute' : 'Compute again'}</button>
       </div>
-      {error !== undefined && <Failed error={error} onRetry={() => { void compute() }} />}
-      <div role='status'>
-        {results?.flags.length === 0 && <p class='hint'>There are no flags.</p>}
-        {results?.id === id && results.flags.map((flag) => <Explained key={flag.key} flag={flag} isOnly={results.flags.length === 1} />)}
-      </div>
+      {failure}
+      <Explanations of={results?.id === id ? results.flags : undefined} />
     </>
   )
 }

@@ -3,7 +3,7 @@ import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
-import { OlderNewer, PAGE, Paged, Search, TypedFilter, useCursorPages, useList } from '../paging.tsx'
+import { PAGE, Paged, Pager, Search, TypedFilter, useList, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Select, Show, Time } from '../states.tsx'
@@ -44,8 +44,8 @@ function PersonList () {
 /** Everybody with events, also those who were never identified. */
 function LastSeen () {
   const filter = { property: query.value.get('property') ?? '', value: query.value.get('value') ?? '' }
-  const seen = useCursorPages(`persons seen ${projectId.value} ${JSON.stringify(filter)}`, async (after, signal) =>
-    await request<Seen>(`/api/projects/${projectId.value}/persons/seen`, { query: { ...filter, after }, signal }))
+  const seen = usePages(`persons seen ${projectId.value} ${JSON.stringify(filter)}`, async (start, signal) =>
+    await request<Seen>(`/api/projects/${projectId.value}/persons/seen`, { query: { ...filter, ...start }, signal }))
   if (seen.value === undefined && seen.error !== undefined) {
     return (
       <>
@@ -58,12 +58,12 @@ function LastSeen () {
     <Show of={seen} what='Persons'>
       {({ results, searched_from: searchedFrom }) => (
         <>
-          <OlderNewer of={seen}>
+          <Pager of={seen} words={['Newer', 'Older']}>
             <span class='hint' role='status'>
               {filter.property !== '' && `Only persons ${filter.value === '' ? 'with' : 'whose'} ${showText(filter.property, 80)}${filter.value === '' ? '' : ` is ${showText(filter.value, 80)}`}. `}
               {searchedFrom === null ? filter.property === '' && 'All persons with events, including those known from events only.' : `Only persons seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
             </span>
-          </OlderNewer>
+          </Pager>
           {results.length === 0
             ? <Empty>{filter.property === '' ? 'No events are stored yet.' : 'No person with events has this property.'}</Empty>
             : (

@@ -1,10 +1,11 @@
 import { request } from '../api-client.ts'
 import { toCsv } from '../boards/answer-table.ts'
 import { formatCount, formatCounted, showText, zoneLabel } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
 import { fileName, offerFile } from '../offer-file.ts'
 import { linkTo, projectId } from '../router.ts'
-import { Dialog, Show, Table, Time } from '../states.tsx'
+import { Dialog, Show, Time } from '../states.tsx'
 import { type Definition, formatMeasure } from './question-definition.ts'
 
 /** Position of a number in an answer, as the API takes it. */
@@ -61,15 +62,13 @@ export function PersonsBehind ({ definition, behind: { title, cell }, onClose }:
           return (
             <>
               <p class='hint'>{formatCounted(people, 'person', 'persons')}{people > LISTED && `, the first ${LISTED} are listed`}{hasTimes && ', latest first'}.</p>
-              <Table label='Persons' head={['Person', hasTimes && `Last (${zoneLabel()})`, hasValues && '#Value']}>
-                {results.map(({ person_id: person, at, value, name, is_known: isKnown }) => (
-                  <tr key={person}>
-                    <td><a {...linkTo(`/projects/${projectId.value}/${isKnown ? 'persons/' : 'stored?person='}${person}`)}>{name === '' ? person : showText(name, 80)}</a></td>
-                    {hasTimes && <td><Time at={at} /></td>}
-                    {hasValues && <td class='number'>{formatMeasure(value)}</td>}
-                  </tr>
-                ))}
-              </Table>
+              <Rows
+                label='Persons' of={results} columns={[
+                  ['Person', ({ person_id: id, name, is_known: isKnown }) => <a {...linkTo(`/projects/${projectId.value}/${isKnown ? 'persons/' : 'stored?person='}${id}`)}>{name === '' ? id : showText(name, 80)}</a>],
+                  hasTimes && [`Last (${zoneLabel()})`, ({ at }) => <Time at={at} />],
+                  hasValues && ['#Value', ({ value }) => formatMeasure(value)]
+                ]}
+              />
             </>
           )
         }}

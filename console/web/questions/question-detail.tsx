@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { DeleteDialog, FormDialog, TextsDialog } from '../confirm.tsx'
+import { BackTo } from '../frame/lists.tsx'
 import { useUnsaved } from '../frame/unsaved.tsx'
 import { showText } from '../format.ts'
 import { bringIntoSight } from '../keep-focus.ts'
@@ -66,7 +67,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   }
   return (
     <section class='question'>
-      <p><a {...linkTo(`/projects/${projectId.value}/questions`)}>Questions</a></p>
+      <BackTo home='questions' title='Questions' />
       <Title name={stored?.name ?? `New ${title.toLowerCase()}`} max={120} />
       <p class='hint'>{stored !== undefined && stored.description !== '' ? showText(stored.description, 3000) : `${title}: ${words}.`}</p>
       <form

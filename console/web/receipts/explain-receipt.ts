@@ -10,11 +10,7 @@ export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** A page that says more about where an event is, or where that is changed. */
 export interface Lead { to: string, title: string, scope: Scope }
 
-/**
- * Where an event is, as sentences with what to do.
- *
- * @param now  Epoch milliseconds.
- */
+/** Where an event is, as sentences with what to do. @param now  Epoch milliseconds. */
 export function explainReceipt (receipt: Receipt, now: number): string {
   const { fate, stored, duplicates, dead_letter: letter, waiting, dropped, deleted } = receipt
   switch (fate) {

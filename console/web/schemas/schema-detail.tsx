@@ -9,13 +9,13 @@ import { formatCount, showText } from '../format.ts'
 import { EventNames } from '../paging.tsx'
 import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Checkbox, Failed, SelectDays } from '../states.tsx'
+import { Checkbox, SelectDays } from '../states.tsx'
 import {
   describeEnforced, describeFailing, describePath, describePrediction, describeShare, type EventSchema, type InferredSchema,
   KEYWORDS, linkToQuarantined, MODES, type Prediction, SCHEMA_LANGUAGE, type SchemaCounts, type SchemaVersion
 } from './event-schemas.ts'
 import { SchemaFields } from './schema-fields.tsx'
-import { useAttempt } from '../confirm.tsx'
+import { useAction } from '../confirm.tsx'
 
 export const REQUESTS = createDefinitionRequests<EventSchema, SchemaVersion, SchemaCounts, Prediction>('event_schemas', ({ schema }) => schema)
 
@@ -98,23 +98,20 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
   const [days, setDays] = useState(30)
   const [includeSdk, setIncludeSdk] = useState(false)
   const [read, setRead] = useState<number>()
-  const { isBusy, error, attempt } = useAttempt()
-  const infer = async (): Promise<void> => {
-    await attempt(async () => {
-      const body = { event, days, include_sdk: includeSdk }
-      const { events, schema } = await request<InferredSchema>(`/api/projects/${projectId.value}/event_schemas/infer/`, { method: 'POST', body })
-      setRead(events)
-      if (events > 0) onDraft(schema)
-    })
-  }
+  const { isBusy, run, failure } = useAction(async () => {
+    const body = { event, days, include_sdk: includeSdk }
+    const { events, schema } = await request<InferredSchema>(`/api/projects/${projectId.value}/event_schemas/infer/`, { method: 'POST', body })
+    setRead(events)
+    if (events > 0) onDraft(schema)
+  })
   return (
     <>
       <div class='toolbar'>
         <SelectDays label='Events of' value={days} onChange={setDays} />
         <Checkbox label='Include SDK properties ($…)' isOn={includeSdk} onChange={setIncludeSdk} />
-        <button type='button' disabled={isBusy || event === ''} onClick={() => { void infer() }}>{isBusy ? 'Reading events …' : 'Infer a draft'}</button>
+        <button type='button' disabled={isBusy || event === ''} onClick={run}>{isBusy ? 'Reading events …' : 'Infer a draft'}</button>
       </div>
-      {error !== undefined && <Failed error={error} onRetry={() => { void infer() }} />}
+      {failure}
       <p role='status'>
         {read === 0 && 'No stored event of these days has this name, so nothing can be inferred.'}
         {read !== undefined && read > 0 && `Inferred from ${formatCount(read)} events, which all meet the draft. It includes properties that are sent by mistake.`}

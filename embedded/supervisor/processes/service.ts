@@ -5,14 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../engines/errors.ts'
 import type { ManagedProcess, SpawnProcessOptions } from './spawn-process.ts'
 
-/** A running part of the embedded stack. */
 export interface Service extends ManagedProcess {
   /** What `NATS_URL`, `DATABASE_URL` or `CLICKHOUSE_URL` is set to in order to use it, password included. */
   readonly url: string
   readonly port: number
 }
 
-/** Options that every service takes. */
 export interface ServiceOptions extends Pick<SpawnProcessOptions, 'onSpawn' | 'stopTimeoutMs'> {
   /** Keeps its files in a folder of its own below; several stacks use several folders. */
   dataDir: string

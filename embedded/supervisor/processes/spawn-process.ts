@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process'
 import { closeSync, fstatSync, mkdirSync, openSync } from 'node:fs'
 import path from 'node:path'
 
-/** How a process ended. */
 export interface ProcessExit {
   code: number | null
   signal: NodeJS.Signals | null
@@ -11,7 +10,6 @@ export interface ProcessExit {
   requested: boolean
 }
 
-/** A child process that never outlives its parent. */
 export interface ManagedProcess {
   readonly name: string
   readonly pid: number
@@ -47,7 +45,6 @@ export interface SpawnProcessOptions {
   stopSignal?: NodeJS.Signals
   /** Killed when it has not ended after this time, in milliseconds. Default 8,000; Ctrl-C promises 10,000. */
   stopTimeoutMs?: number | undefined
-  /** Called with the process at once. */
   onSpawn?: ((child: ManagedProcess) => void) | undefined
 }
 

@@ -13,7 +13,6 @@ export type StopGroup = (typeof STOP_ORDER)[number]
 /** How long each group may take to stop before it is killed, in milliseconds; together less than ten seconds. */
 export const STOP_TIMEOUT_MS: Record<StopGroup, number> = { sources: 4000, pipeline: 3000, services: 2500 }
 
-/** What a part is started with. */
 export interface PartHooks {
   signal: AbortSignal
   onSpawn: (child: ManagedProcess) => void
@@ -26,24 +25,19 @@ export interface StackParts {
   start <P extends ManagedProcess>(
     group: StopGroup, name: string, start: (hooks: PartHooks) => Promise<P>
   ): Promise<P>
-  /** Stops everything in order. */
   stop (): Promise<void>
-  /** Kills everything at once. */
   kill (): void
 }
 
-/** A process that is started again whenever it ends. */
 interface KeptProcess {
   /** Stops it for good; resolves when it is gone. */
   stop (): Promise<void>
 }
 
 interface KeepRunningOptions<P extends ManagedProcess> {
-  /** Starts it and waits until it is ready. */
   start: (signal: AbortSignal) => Promise<P>
   /** Called for each exit that nobody requested, with the time until the restart. */
   onExit: (name: string, exit: ProcessExit, restartInMs: number) => void
-  /** Called for each restart that failed. */
   onFailedStart: (name: string, error: unknown, retryInMs: number) => void
   onRestart: (name: string) => void
 }

@@ -42,11 +42,7 @@ export async function chooseSettings (dataDir: string): Promise<Record<string, s
   }
 }
 
-/**
- * Runs `npm start` with these settings, and ends it with the test.
- *
- * @param uid  Runs it as this user; only root can.
- */
+/** Runs `npm start` with these settings, and ends it with the test. @param uid  Runs it as this user; only root can. */
 export function runMain (t: TestContext, settings: Record<string, string>, uid?: number): RunningMain {
   let printed = ''
   // The test runner would instrument the supervisor and every process below; see `test/support/run-uninstrumented.js`.
