@@ -26,6 +26,7 @@ import { eventListRoutes } from './events/event-list.ts'
 import { liveRoutes } from './events/live/live-routes.ts'
 import { eventRoutes } from './events/event-routes.ts'
 import { eventSchemaRoutes } from './rules-and-schemas/schemas/event-schema-routes.ts'
+import { exportRoutes } from './exports/export-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiments/results/results-routes.ts'
 import { decideRoutes } from './flags/endpoints/decide-routes.ts'
@@ -237,6 +238,7 @@ async function managementRoutes (
     await project.register(eventSchemaRoutes, { prefix: '/event_schemas', ...deps })
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
+    await project.register(exportRoutes, { prefix: '/exports', ...deps })
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(groupRoutes, { prefix: '/groups', ...deps })

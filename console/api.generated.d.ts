@@ -1137,6 +1137,124 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/exports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List exports
+         * @description By name.
+         *
+         *     Requires the scope project:read.
+         */
+        get: operations["getProjectsByProjectIdExports"];
+        put?: never;
+        /**
+         * Create a export
+         * @description Requires the scope project:write.
+         */
+        post: operations["postProjectsByProjectIdExports"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/exports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a export
+         * @description Requires the scope project:read.
+         */
+        get: operations["getProjectsByProjectIdExportsById"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a export
+         * @description Requires the scope project:write.
+         */
+        delete: operations["deleteProjectsByProjectIdExportsById"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a export
+         * @description Requires the scope project:write.
+         */
+        patch: operations["patchProjectsByProjectIdExportsById"];
+        trace?: never;
+    };
+    "/api/projects/{project_id}/exports/{id}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Export windows from before the export was made
+         * @description Plans the closed windows of a span that were never written, at most 10000: the same windows and names as by schedule.
+         *
+         *     Requires the scope project:write.
+         */
+        post: operations["postProjectsByProjectIdExportsByIdRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/exports/{id}/windows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the windows of an export
+         * @description Every revision, newest first.
+         *
+         *     Requires the scope project:read.
+         */
+        get: operations["getProjectsByProjectIdExportsByIdWindows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/exports/progress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve the progress of all exports
+         * @description Requires the scope project:read.
+         */
+        get: operations["getProjectsByProjectIdExportsProgress"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/feature_flags": {
         parameters: {
             query?: never;
@@ -2917,6 +3035,130 @@ export interface components {
             start_date: string | null;
             /** Format: date-time */
             updated_at: string;
+        };
+        Export: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            description: string;
+            /** @description Of events; null: all. Manifests count what it leaves out. */
+            filter: {
+                /**
+                 * @description Names; null: all.
+                 * @default null
+                 */
+                events: string[] | null;
+                /**
+                 * @description Conditions on properties, as those of questions.
+                 * @default []
+                 */
+                where: {
+                    [key: string]: unknown;
+                }[];
+            } | null;
+            id: number;
+            /** @description Unique in the project. */
+            name: string;
+            /** @description Windows wait until it goes on; erasures are still carried out. */
+            paused: boolean;
+            /**
+             * @description Length of the windows, UTC. Never changes.
+             * @enum {string}
+             */
+            schedule: "hour" | "day";
+            tables: ("events" | "persons" | "merges")[];
+            /** @description Only the credentials can change. */
+            target: {
+                /** @default  */
+                access_key_id: string;
+                /** @default  */
+                bucket: string;
+                /**
+                 * @description URL of the service; empty: that of Amazon for the region.
+                 * @default
+                 */
+                endpoint: string;
+                /**
+                 * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.
+                 * @enum {string}
+                 */
+                kind: "folder" | "s3";
+                /**
+                 * @description Before each name, such as `millrace/`.
+                 * @default
+                 */
+                prefix: string;
+                /** @default us-east-1 */
+                region: string;
+                /**
+                 * @description Answered as ********; sent as that, the stored one stays.
+                 * @default
+                 */
+                secret_access_key: string;
+            };
+            /** @description Id of the project. */
+            team_id: number;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        ExportProgress: {
+            bytes: number;
+            /**
+             * Format: date-time
+             * @description The watermark: windows that end before are closed. null: unknown.
+             */
+            complete_through: string | null;
+            /**
+             * Format: date-time
+             * @description End of the last window that was written; null: none yet.
+             */
+            done_through: string | null;
+            /** @description Of the last try; empty if that succeeded. */
+            error: string;
+            /** @description Files of the newest revisions. */
+            files: number;
+            /** @description Of its files, in the target. */
+            folder: string;
+            id: number;
+            /** @description Age of the end of the oldest window that is not written; 0 while paused. */
+            lag_seconds: number;
+            /** @description Revisions that are still to be written. */
+            planned: number;
+            rows: number;
+        };
+        ExportWindow: {
+            bytes: number;
+            files: number;
+            /** Format: date-time */
+            from: string;
+            id: number;
+            is_newest: boolean;
+            /** @description Events that the filter left out. */
+            left_out: number;
+            manifest_sha256: string | null;
+            reason: string;
+            revision: number;
+            rows: number;
+            /** @description Position in the chain of manifests of the table. */
+            sequence: number | null;
+            table: string;
+            /** Format: date-time */
+            to: string;
+            /**
+             * Format: date-time
+             * @description null: planned.
+             */
+            written_at: string | null;
         };
         FeatureFlag: {
             /** @description An inactive flag is false for everyone. */
@@ -7299,6 +7541,373 @@ export interface operations {
                         start_date?: string | null;
                         /** Format: date-time */
                         updated_at?: string;
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdExports: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Export"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdExports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    /** @description Of events; null: all. Manifests count what it leaves out. */
+                    filter?: {
+                        /**
+                         * @description Names; null: all.
+                         * @default null
+                         */
+                        events?: string[] | null;
+                        /**
+                         * @description Conditions on properties, as those of questions.
+                         * @default []
+                         */
+                        where?: {
+                            [key: string]: unknown;
+                        }[];
+                    } | null;
+                    readonly id?: unknown;
+                    /** @description Unique in the project. */
+                    name: string;
+                    /** @description Windows wait until it goes on; erasures are still carried out. */
+                    paused?: boolean;
+                    /**
+                     * @description Length of the windows, UTC. Never changes.
+                     * @enum {string}
+                     */
+                    schedule: "hour" | "day";
+                    tables?: ("events" | "persons" | "merges")[];
+                    /** @description Only the credentials can change. */
+                    target: {
+                        /** @default  */
+                        access_key_id?: string;
+                        /** @default  */
+                        bucket?: string;
+                        /**
+                         * @description URL of the service; empty: that of Amazon for the region.
+                         * @default
+                         */
+                        endpoint?: string;
+                        /**
+                         * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.
+                         * @enum {string}
+                         */
+                        kind: "folder" | "s3";
+                        /**
+                         * @description Before each name, such as `millrace/`.
+                         * @default
+                         */
+                        prefix?: string;
+                        /** @default us-east-1 */
+                        region?: string;
+                        /**
+                         * @description Answered as ********; sent as that, the stored one stays.
+                         * @default
+                         */
+                        secret_access_key?: string;
+                    };
+                    readonly team_id?: unknown;
+                    readonly updated_at?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdExportsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdExportsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    patchProjectsByProjectIdExportsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    /** @description Of events; null: all. Manifests count what it leaves out. */
+                    filter?: {
+                        /**
+                         * @description Names; null: all.
+                         * @default null
+                         */
+                        events?: string[] | null;
+                        /**
+                         * @description Conditions on properties, as those of questions.
+                         * @default []
+                         */
+                        where?: {
+                            [key: string]: unknown;
+                        }[];
+                    } | null;
+                    readonly id?: unknown;
+                    /** @description Unique in the project. */
+                    name?: string;
+                    /** @description Windows wait until it goes on; erasures are still carried out. */
+                    paused?: boolean;
+                    /**
+                     * @description Length of the windows, UTC. Never changes.
+                     * @enum {string}
+                     */
+                    schedule?: "hour" | "day";
+                    tables?: ("events" | "persons" | "merges")[];
+                    /** @description Only the credentials can change. */
+                    target?: {
+                        /** @default  */
+                        access_key_id?: string;
+                        /** @default  */
+                        bucket?: string;
+                        /**
+                         * @description URL of the service; empty: that of Amazon for the region.
+                         * @default
+                         */
+                        endpoint?: string;
+                        /**
+                         * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.
+                         * @enum {string}
+                         */
+                        kind: "folder" | "s3";
+                        /**
+                         * @description Before each name, such as `millrace/`.
+                         * @default
+                         */
+                        prefix?: string;
+                        /** @default us-east-1 */
+                        region?: string;
+                        /**
+                         * @description Answered as ********; sent as that, the stored one stays.
+                         * @default
+                         */
+                        secret_access_key?: string;
+                    };
+                    readonly team_id?: unknown;
+                    /**
+                     * Format: date-time
+                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     */
+                    updated_at?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdExportsByIdRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Format: date-time */
+                    from: string;
+                    /** Format: date-time */
+                    to: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Windows that were planned, of all tables. */
+                        planned: number;
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdExportsByIdWindows: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["ExportWindow"][];
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdExportsProgress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        results: components["schemas"]["ExportProgress"][];
                     };
                 };
             };

@@ -36,6 +36,7 @@ import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { runEventsPartition } from './events/events-partition.ts'
 import { openIngestBucket } from './accounting/keep-watermark.ts'
 import { type AccountingStores, startAccounting } from './accounting/start-accounting.ts'
+import { createListExports } from './windows/export/export-tasks.ts'
 import { startWindows } from './windows/run-closed-windows.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
@@ -96,7 +97,8 @@ runProcess('pipeline', async () => {
   const retention = startRetention({
     sql, clickhouse, connection, cluster, now: Date.now, metrics, logger
   })
-  const windows = startWindows({ sql, clickhouse: shards, owner, kinds: [], logger })
+  const listExports = createListExports({ sql, clickhouse: shards, cluster, folder: config.exportFolder, metrics })
+  const windows = startWindows({ sql, clickhouse: shards, owner, kinds: [listExports], logger })
 
   let phase: ProcessPhase = 'running'
   const checks = {

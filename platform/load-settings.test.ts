@@ -55,7 +55,7 @@ t.test('a key is what clients can send, and a path what somebody meant', async (
       t.throws(() => loadSettings({ [name]: text }, [name]), { message: new RegExp(`${name} must be of letters, digits`) }, `${name}=${text}`)
     }
   }
-  const paths: SettingName[] = ['MILLRACE_DATA_DIR', 'MILLRACE_BACKUP_FOLDER', 'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_NATS_SERVER']
+  const paths: SettingName[] = ['MILLRACE_DATA_DIR', 'MILLRACE_BACKUP_FOLDER', 'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_EXPORT_FOLDER', 'MILLRACE_NATS_SERVER']
   for (const name of paths) {
     for (const text of ['', '/srv/a b', './x', 'C:\\x', '/srv/é']) t.doesNotThrow(() => loadSettings({ [name]: text }, [name]), `${name}=${text}`)
     for (const text of [' /srv', '/srv\n', '/srv\0x', '/srv ']) {

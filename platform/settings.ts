@@ -124,6 +124,10 @@ export const settings = {
   MILLRACE_INGEST_RATE_LIMIT: whole(0, { minimum: 0 },
     'Events per second and ingest process of projects without a quota of their own, with bursts of ten seconds; then 429. 0: no limit.'),
 
+  // Exports
+  MILLRACE_EXPORT_FOLDER: formatted('path', '',
+    'Folder of exports whose target is a folder, the same for all pipeline processes. Empty: none; in the embedded stack, exports in the data directory.'),
+
   // API
   MILLRACE_IMPORT_FOLDER: formatted('path', '',
     'Folder with exports that the console imports, those of project 1 in its folder 1; each of at most two imports needs 300 MB of memory. Empty: none; in the embedded stack, imports in the data directory.'),

@@ -4,6 +4,7 @@ import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound, orNotFound } from '../http/answer-errors.ts'
+import type { ScopeObject } from '../../schema/scopes.ts'
 import { object, type Row, writableBody } from '../http/json-schema.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
@@ -32,7 +33,7 @@ export type Stored<S extends Schemas> =
   Row<{ type: 'object', required: string[], properties: typeof named & typeof readOnly & S }>
 
 export interface DocumentKind<S extends Schemas> {
-  table: 'saved_queries' | 'questions' | 'boards'
+  table: 'saved_queries' | 'questions' | 'boards' | 'exports'
   id: string
   /** `saved query`, and its plural. */
   noun: string
@@ -40,8 +41,19 @@ export interface DocumentKind<S extends Schemas> {
   fields: S
   /** What fields are that a new one leaves out; the others are required. */
   defaults: Record<string, unknown>
-  /** @throws {HttpError} 400 naming the field that cannot be stored. `id` is that of the document which changes. */
-  check?: (fields: Readonly<Fields>, scope: { sql: Sql, projectId: number, id?: number }) => void | Promise<void>
+  /** What keys need the scope for. Default: `query`. */
+  scope?: ScopeObject
+  /** SQL of fields that are shown in another form than they are stored in, such as secrets; the document is `q`. */
+  shown?: { [F in keyof S]?: string }
+  /**
+   * `id` is that of the document which changes.
+   *
+   * @returns what is stored in place of the given fields; undefined: these.
+   * @throws {HttpError} 400 naming the field that cannot be stored.
+   */
+  check?: (
+    fields: Readonly<Fields>, scope: { sql: Sql, projectId: number, id?: number }
+  ) => void | Fields | Promise<void | Fields>
 }
 
 export interface DocumentKey { projectId: number, id: number }
@@ -51,7 +63,7 @@ type Fields = Record<string, unknown>
 export async function documentRoutes<S extends Schemas> (
   app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }, kind: DocumentKind<S>
 ): Promise<void> {
-  const { table, id, noun, plural, fields, defaults } = kind
+  const { table, id, noun, plural, fields, defaults, scope = 'query' } = kind
   const one = { $ref: `${id}#` }
   const writable: Record<string, object> = { ...named, ...fields }
   const changes = writableBody(writable, readOnly)
@@ -59,7 +71,7 @@ export async function documentRoutes<S extends Schemas> (
   const required = ['name', ...Object.keys(fields).filter((name) => !Object.hasOwn(defaults, name))]
   const { id: ids, team_id: team, ...origin } = readOnly
   app.addSchema({ ...object({ id: ids, team_id: team, ...writable, ...origin }), $id: id })
-  const routes = routesOf(app, { tag: plural, object: 'query', publicUrl })
+  const routes = routesOf(app, { tag: plural, object: scope, publicUrl })
 
   routes.list('/', {
     summary: `List ${plural}`, description: 'By name.', query: pageQuery(searchQueryProperties), item: one
@@ -114,8 +126,9 @@ export async function findDocument<S extends Schemas> (
   return orNotFound(found)
 }
 
-function columns<S extends Schemas> (sql: Sql, { fields }: DocumentKind<S>): Statement {
-  return sql`q.id, q.project_id AS team_id, q.name, q.description, ${sql.unsafe(Object.keys(fields).map((name) => `q.${name}`).join(', '))},
+function columns<S extends Schemas> (sql: Sql, { fields, shown = {} }: DocumentKind<S>): Statement {
+  const own = Object.keys(fields).map((name) => `${shown[name] ?? `q.${name}`} AS ${name}`).join(', ')
+  return sql`q.id, q.project_id AS team_id, q.name, q.description, ${sql.unsafe(own)},
     ${selectCreatedBy(sql, sql`q.created_by`)}, q.created_at, q.updated_at`
 }
 
@@ -127,8 +140,8 @@ async function storable<S extends Schemas> (
     .filter(([name]) => Object.hasOwn(named, name) || Object.hasOwn(kind.fields, name))
   const given = Object.fromEntries(writable)
   if (typeof given.name === 'string' && given.name.trim() === '') throw invalidField('name', 'This field may not be blank.', 'blank')
-  await kind.check?.(given, { sql, ...scope })
-  return Object.fromEntries(writable.map(([name, value]) => [name, typeof value === 'object' && value !== null ? sql.json(value) : value]))
+  const stored = await kind.check?.(given, { sql, ...scope }) ?? given
+  return Object.fromEntries(Object.entries(stored).map(([name, value]) => [name, typeof value === 'object' && value !== null ? sql.json(value) : value]))
 }
 
 async function create<S extends Schemas> (

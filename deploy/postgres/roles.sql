@@ -55,7 +55,8 @@ GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 GRANT SELECT, INSERT, DELETE ON cookieless_salts TO millrace_ingest;
 
 -- Persons, definitions and its own progress; no keys, no users, no flags.
-GRANT SELECT ON projects, retention, cohorts, backups, project_quotas TO millrace_pipeline;
+GRANT SELECT ON projects, retention, cohorts, backups, project_quotas, exports TO millrace_pipeline;
+GRANT UPDATE (columns, inserted_through) ON exports TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
@@ -64,7 +65,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   person_deletions, person_repairs, event_removals,
   event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
-  project_usage, window_tasks
+  project_usage, window_tasks, export_windows, export_erasures
   TO millrace_pipeline;
 
 -- Everything that management and decide work with; the progress of the pipeline stays its own.
@@ -75,7 +76,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons, person_distinct_ids, group_types, groups, person_deletions, person_repairs, persons_outbox, persons_projects,
   persons_warning_minutes, memberships, invitations, login_attempts, console_sessions, console_login_links,
   saved_queries, questions, boards, board_links,
-  event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports, record
+  event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports, record,
+  exports, export_windows
   TO millrace_api;
 GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks TO millrace_api;
 

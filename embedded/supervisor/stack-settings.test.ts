@@ -29,7 +29,8 @@ t.test('reports a wrong setting of a tier before anything starts, together with 
 t.test('keeps keys and passwords from the tiers', async (t) => {
   const { env } = loadStackSettings({ MILLRACE_PERSONAL_API_KEY: 'phx_secret', MILLRACE_PARTITIONS: '2' })
 
-  t.same(env, { MILLRACE_PARTITIONS: '2', MILLRACE_IMPORT_FOLDER: path.resolve('.millrace/imports') })
+  const folders = { MILLRACE_IMPORT_FOLDER: path.resolve('.millrace/imports'), MILLRACE_EXPORT_FOLDER: path.resolve('.millrace/exports') }
+  t.same(env, { MILLRACE_PARTITIONS: '2', ...folders })
 })
 
 t.test('gives its processes, which run in another folder, the paths as they are seen from here', async (t) => {

@@ -103,7 +103,8 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
       ...Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name))),
       // They run in another folder.
       ...Object.fromEntries(PATHS.filter(isSet).map((name) => [name, path.resolve(String(values[name]))])),
-      MILLRACE_IMPORT_FOLDER: path.resolve(values.MILLRACE_IMPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'imports'))
+      MILLRACE_IMPORT_FOLDER: path.resolve(values.MILLRACE_IMPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'imports')),
+      MILLRACE_EXPORT_FOLDER: path.resolve(values.MILLRACE_EXPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'exports'))
     }
   }
 }

@@ -217,7 +217,9 @@ const CLUSTER_MARGIN_MS = 1000
  * A time before which no further row can appear: `inserted_at` is the start of an insert, so it is now or the start of
  * the oldest insert that runs.
  */
-async function findSettledMoment ({ clickhouse, cluster = '' }: RemovalDeps): Promise<number> {
+export async function findSettledMoment (
+  { clickhouse, cluster = '' }: Pick<RemovalDeps, 'clickhouse' | 'cluster'>
+): Promise<number> {
   const now = 'toUnixTimestamp64Milli(now64(3)) AS now'
   try {
     const [row] = await queryRows<{ now: string, elapsed: number }>(clickhouse, `

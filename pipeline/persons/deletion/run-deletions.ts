@@ -3,9 +3,11 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
 import { type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
+import { reviseExports } from './revise-exports.ts'
 
 /** Interval of looking for deletions, in milliseconds: whoever asked for one waits for the answer. */
 const POLL_INTERVAL_MS = 500
@@ -46,8 +48,15 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
     if (deletion.doneAt !== null && !isLast) continue
     if (!await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })) continue
     logger.info({ deletion: deletion.id, isLast }, 'deleted a person')
-    if (isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
+    if (isLast) await recordSwept(sql, deletion)
   }
+}
+
+async function recordSwept (sql: Sql, { id, projectId, personUuids }: PersonDeletion): Promise<void> {
+  await sql.begin(async (transaction) => {
+    const { count } = await transaction`UPDATE person_deletions SET swept_at = now() WHERE id = ${id} AND swept_at IS NULL`
+    if (count === 1) await reviseExports(transaction, projectId, personUuids)
+  })
 }
 
 /**

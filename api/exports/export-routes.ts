@@ -1,0 +1,207 @@
+/** Exports of a project: what is written where, how far it has come, and windows from before it was made. */
+import type { FastifyInstance } from 'fastify'
+import { fieldsOf } from '../../engines/fields.ts'
+import { type HttpError, invalidField } from '../../engines/errors.ts'
+import { readConditions } from '../../engines/operators/property-conditions.ts'
+import { type ClickHouse, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { answerInTime } from '../http/answer-errors.ts'
+import { array, bodyOf, boolean, count, integer, object, string, time, timeOrNull } from '../http/json-schema.ts'
+import { newestBy, selectPage } from '../http/list-queries.ts'
+import { idParams, parseIsoDateTime } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
+import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
+
+/** In the place of a secret; sent back, the secret stays as it is. */
+const HIDDEN = '********'
+
+/** Windows of a backfill: more than a year by the hour. */
+const MAX_WINDOWS = 10_000
+
+const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
+
+const line = { type: 'string', maxLength: 1000, default: '' } as const
+
+const fields = {
+  schedule: { type: 'string', enum: ['hour', 'day'], description: 'Length of the windows, UTC. Never changes.' },
+  target: {
+    type: 'object', additionalProperties: false, required: ['kind'],
+    description: 'Only the credentials can change.',
+    properties: {
+      kind: { type: 'string', enum: ['folder', 's3'], description: 'folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.' },
+      endpoint: { ...line, description: 'URL of the service; empty: that of Amazon for the region.' },
+      region: { ...line, default: 'us-east-1' },
+      bucket: line,
+      prefix: { ...line, description: 'Before each name, such as `millrace/`.' },
+      access_key_id: line,
+      secret_access_key: { ...line, description: `Answered as ${HIDDEN}; sent as that, the stored one stays.` }
+    }
+  },
+  tables: {
+    ...array({ type: 'string', enum: ['events', 'persons', 'merges'] }), minItems: 1, uniqueItems: true
+  },
+  filter: {
+    type: ['object', 'null'], additionalProperties: false,
+    description: 'Of events; null: all. Manifests count what it leaves out.',
+    properties: {
+      events: { type: ['array', 'null'], items: { type: 'string', maxLength: 400 }, minItems: 1, maxItems: 100, default: null, description: 'Names; null: all.' },
+      where: { type: 'array', maxItems: 20, default: [], items: { type: 'object', additionalProperties: true }, description: 'Conditions on properties, as those of questions.' }
+    }
+  },
+  paused: { type: 'boolean', description: 'Windows wait until it goes on; erasures are still carried out.' }
+} as const
+
+const EXPORTS: DocumentKind<typeof fields> = {
+  table: 'exports', id: 'Export', noun: 'export', plural: 'exports', scope: 'project', fields,
+  defaults: { tables: ['events'], filter: null, paused: false },
+  shown: { target: `CASE WHEN q.target->>'secret_access_key' <> '' THEN q.target || '{"secret_access_key": "${HIDDEN}"}' ELSE q.target END` },
+  async check (given, { sql, projectId, id }) {
+    if (typeof given.name === 'string' && !NAME.test(given.name)) {
+      throw invalidField('name', 'The name is part of a path: lower-case letters, digits, - and _, at most 63.')
+    }
+    readConditions('filter__where', fieldsOf(given.filter).where)
+    const [stored] = id === undefined
+      ? []
+      : await sql<{ schedule: string, target: Target, name: string }[]>`
+        SELECT schedule, target, name FROM exports WHERE project_id = ${projectId} AND id = ${id}`
+    if (stored !== undefined) {
+      for (const name of ['schedule', 'name'] as const) {
+        if (given[name] !== undefined && given[name] !== stored[name]) throw fixed(name)
+      }
+    }
+    return {
+      ...given,
+      ...given.target !== undefined && { target: readTarget({ ...NO_PLACE, ...fieldsOf(given.target) }, stored?.target) },
+      ...given.filter != null && { filter: { events: null, where: [], ...fieldsOf(given.filter) } }
+    }
+  }
+}
+
+const NO_PLACE = {
+  endpoint: '', region: 'us-east-1', bucket: '', prefix: '', access_key_id: '', secret_access_key: ''
+}
+
+type Target = Readonly<Record<string, unknown>>
+
+/** @throws {HttpError} 400 for a target that is not complete, or is another place than the stored one. */
+function readTarget (given: Target, stored: Target | undefined): Target {
+  const { kind, access_key_id: accessKey, secret_access_key: secret, ...names } = given
+  const place = Object.entries({ kind, ...kind === 's3' ? names : {} })
+  for (const [name, value] of stored === undefined ? [] : place) {
+    if (stored?.[name] !== value) throw fixed(`target__${name}`)
+  }
+  if (kind === 'folder') return { kind }
+  for (const name of ['bucket', 'access_key_id', 'secret_access_key']) {
+    if (given[name] === '') throw invalidField(`target__${name}`, 'This field is required for S3.', 'required')
+  }
+  if (names.endpoint !== '' && !/^https?:\/\/[^/?#@]+\/?$/.test(String(names.endpoint))) {
+    throw invalidField('target__endpoint', 'The endpoint must be the URL of a server, such as https://s3.example.com.')
+  }
+  const kept = stored?.secret_access_key
+  if (secret === HIDDEN && kept === undefined) throw invalidField('target__secret_access_key', 'Enter the secret itself.')
+  return { kind, ...names, access_key_id: accessKey, secret_access_key: secret === HIDDEN ? kept : secret }
+}
+
+function fixed (field: string): HttpError {
+  return invalidField(field, 'This cannot be changed, as windows would overlap or be missing. Make another export.')
+}
+
+const progressSchema = object({
+  id: integer,
+  done_through: { ...timeOrNull, description: 'End of the last window that was written; null: none yet.' },
+  complete_through: { ...timeOrNull, description: 'The watermark: windows that end before are closed. null: unknown.' },
+  lag_seconds: { type: 'number', description: 'Age of the end of the oldest window that is not written; 0 while paused.' },
+  files: count('Files of the newest revisions.'), rows: integer, bytes: integer,
+  planned: count('Revisions that are still to be written.'),
+  folder: { ...string, description: 'Of its files, in the target.' },
+  error: { ...string, description: 'Of the last try; empty if that succeeded.' }
+}, { $id: 'ExportProgress' })
+
+const windowSchema = object({
+  id: integer, table: string, from: time, to: time, revision: integer, reason: string,
+  sequence: { type: ['integer', 'null'], description: 'Position in the chain of manifests of the table.' },
+  manifest_sha256: { type: ['string', 'null'] },
+  files: integer, rows: integer, left_out: count('Events that the filter left out.'), bytes: integer,
+  written_at: { ...timeOrNull, description: 'null: planned.' }, is_newest: boolean
+}, { $id: 'ExportWindow' })
+
+/** Of revisions `v`: none of the window was written later. */
+const IS_NEWEST = `(v.written_at IS NOT NULL AND NOT EXISTS (SELECT FROM export_windows AS n WHERE n.export_id = v.export_id
+  AND n.table_name = v.table_name AND n.window_from = v.window_from AND n.revision > v.revision AND n.written_at IS NOT NULL))`
+
+export async function exportRoutes (
+  app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
+): Promise<void> {
+  const { sql, clickhouse, publicUrl } = deps
+  for (const schema of [progressSchema, windowSchema]) app.addSchema(schema)
+  const routes = routesOf(app, { tag: 'exports', object: 'project', publicUrl })
+  await documentRoutes(app, deps, EXPORTS)
+
+  routes.get('/progress', {
+    summary: 'Retrieve the progress of all exports', answer: object({ results: array({ $ref: 'ExportProgress#' }) })
+  }, async (_, { projectId }) => ({
+    results: await readProgress(sql, projectId, await answerInTime(readCompleteThrough(clickhouse)).catch(() => null))
+  }))
+
+  routes.list('/:id/windows', {
+    summary: 'List the windows of an export', description: 'Every revision, newest first.', params: idParams,
+    item: { $ref: 'ExportWindow#' }
+  }, async ({ params: { id }, query }, { projectId }) => {
+    await findDocument(sql, EXPORTS, { projectId, id })
+    return await selectPage(sql, query, {
+      order: 'newest', keys: newestBy(sql`v.id`),
+      select: sql`v.id::float8, v.table_name AS table, v.window_from AS from, v.window_to AS to, v.revision, v.reason, v.sequence,
+        v.manifest_sha256, jsonb_array_length(v.files) AS files, v.rows::float8, v.left_out::float8, v.bytes::float8, v.written_at,
+        ${sql.unsafe(IS_NEWEST)} AS is_newest`,
+      from: sql`export_windows AS v`, where: sql`v.export_id = ${id}`
+    })
+  })
+
+  routes.post('/:id/run', {
+    summary: 'Export windows from before the export was made',
+    description: `Plans the closed windows of a span that were never written, at most ${MAX_WINDOWS}: the same windows and names as by schedule.`,
+    params: idParams, body: bodyOf({ from: time, to: time }, 'from', 'to'),
+    answer: object({ planned: count('Windows that were planned, of all tables.') })
+  }, async ({ params: { id }, body }, { projectId }) => {
+    const { schedule } = await findDocument(sql, EXPORTS, { projectId, id })
+    const [from, to] = [parseIsoDateTime(body.from) ?? new Date(0), parseIsoDateTime(body.to) ?? new Date(0)]
+    const through = await answerInTime(readCompleteThrough(clickhouse))
+    if (from >= to) throw invalidField('to', 'It must be after from.')
+    if ((to.getTime() - from.getTime()) / WINDOW_MS[schedule] > MAX_WINDOWS) {
+      throw invalidField('to', `A span has at most ${MAX_WINDOWS} windows: divide it.`)
+    }
+    if (through === null || to > through) {
+      throw invalidField('to', `Windows are closed up to ${through?.toISOString() ?? 'no moment yet'}: later ones follow by schedule.`)
+    }
+    return { planned: await planBackfill(sql, id, { from, to }) }
+  })
+}
+
+const WINDOW_MS = { hour: 3_600_000, day: 86_400_000 }
+
+/** Windows that begin in the span and end in it. */
+async function planBackfill (sql: Sql, id: number, { from, to }: { from: Date, to: Date }): Promise<number> {
+  const planned = await sql`
+    INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+    SELECT e.id, t.name, w.at, w.at + ('1 ' || e.schedule)::interval, 0, 'backfill'
+    FROM exports AS e, jsonb_array_elements_text(e.tables) AS t (name),
+      generate_series(date_trunc(e.schedule, ${from}::timestamptz, 'UTC'), ${to}::timestamptz, ('1 ' || e.schedule)::interval) AS w (at)
+    WHERE e.id = ${id} AND w.at >= ${from} AND w.at + ('1 ' || e.schedule)::interval <= ${to} ORDER BY w.at
+    ON CONFLICT DO NOTHING RETURNING id`
+  return planned.length
+}
+
+async function readProgress (sql: Sql, projectId: number, through: Date | null): Promise<object[]> {
+  return await sql`
+    SELECT e.id, t.done_through, ${through}::timestamptz AS complete_through, coalesce(t.error, '') AS error,
+      concat(e.project_id, '/', e.name, '-', e.key) AS folder,
+      CASE WHEN e.paused THEN 0 ELSE greatest(0, extract(epoch FROM now() - coalesce(t.done_through,
+        date_trunc(e.schedule, e.created_at, 'UTC')) - ('1 ' || e.schedule)::interval))::float8 END AS lag_seconds, w.*
+    FROM exports AS e LEFT JOIN window_tasks AS t ON t.subject = 'export:' || e.id, LATERAL (
+      SELECT coalesce(sum(jsonb_array_length(v.files)), 0)::integer AS files,
+        coalesce(sum(v.rows) FILTER (WHERE ${sql.unsafe(IS_NEWEST)}), 0)::float8 AS rows,
+        coalesce(sum(v.bytes) FILTER (WHERE ${sql.unsafe(IS_NEWEST)}), 0)::float8 AS bytes,
+        (count(*) FILTER (WHERE v.written_at IS NULL))::integer AS planned
+      FROM export_windows AS v WHERE v.export_id = e.id) AS w
+    WHERE e.project_id = ${projectId} ORDER BY e.id`
+}

@@ -1,0 +1,91 @@
+/** What of each table goes into a window, as SQL. */
+import { quoteString } from 'chdb-server/sql-lexer'
+import { conditionSql } from '../../../engines/questions/question-sql.ts'
+import { readConditions } from '../../../engines/operators/property-conditions.ts'
+import { type ClickHouse, LOCAL_DATABASE, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { TimeWindow } from '../window-task.ts'
+
+export type ExportedTable = 'events' | 'persons' | 'merges'
+
+/** Which events are exported; the others are counted as left out. */
+export interface ExportFilter {
+  /** Names; null: all. */
+  events: string[] | null
+  /** Conditions on properties as the API takes them. */
+  where: unknown[]
+}
+
+/** Name and type in ClickHouse. */
+export type ExportedColumn = readonly [name: string, type: string]
+
+interface TableFacts {
+  source: string
+  /** The time by which a row belongs to a window. */
+  time: string
+  /** Columns that only Millrace reads. */
+  internal: readonly string[]
+  /** Of a row, the persons by whom it is found when one is erased. */
+  persons: readonly string[]
+}
+
+const TABLES = {
+  events: {
+    source: 'events', time: 'received_at', internal: ['property_types', 'insert_token'], persons: ['person_id']
+  },
+  persons: { source: 'persons', time: 'copied_at', internal: [], persons: ['person_id'] },
+  merges: { source: 'person_overrides', time: 'copied_at', internal: [], persons: ['old_person_id', 'person_id'] }
+} satisfies Record<ExportedTable, TableFacts>
+
+export const factsOf = (table: ExportedTable): TableFacts => TABLES[table]
+
+/**
+ * Columns of the files: those that were exported before, with their types and in their order, then those that the table
+ * gained. A column that the table lost stays, with its default value.
+ */
+export async function readExportColumns (
+  clickhouse: ClickHouse, table: ExportedTable, known: readonly ExportedColumn[]
+): Promise<{ columns: ExportedColumn[], lost: ReadonlySet<string> }> {
+  const { source, internal } = factsOf(table)
+  const found = await queryRows<{ name: string, type: string }>(clickhouse, `
+    SELECT name, type FROM system.columns
+    WHERE database = ${LOCAL_DATABASE} AND table = {source: String} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL')
+    ORDER BY position`, { source })
+  const present = new Map(found.map(({ name, type }) => [name, type]))
+  const names = new Set(known.map(([name]) => name))
+  const gained = found.filter(({ name }) => !names.has(name) && !internal.includes(name))
+  return {
+    columns: [...known, ...gained.map(({ name, type }) => [name, type] as const)],
+    lost: new Set([...names].filter((name) => !present.has(name)))
+  }
+}
+
+/** The value of a column in a file: types that readers of Parquet do not know alike become text or milliseconds. */
+export function selectColumn ([name, type]: ExportedColumn, isLost: boolean): string {
+  const column = `\`${name.replaceAll(/[\\`]/g, '\\$&')}\``
+  const value = isLost ? `defaultValueOfTypeName(${quoteString(type)})` : column
+  if (/^(LowCardinality\()?(UUID|IPv[46]|Enum)/.test(type)) return `toString(${value}) AS ${column}`
+  if (/^DateTime(\(|$)/.test(type)) return `toDateTime64(${value}, 3, 'UTC') AS ${column}`
+  // A column whose type was changed keeps the one that it was first exported with.
+  return `CAST(${value}, ${quoteString(type)}) AS ${column}`
+}
+
+/** Rows of a window, or of the part of it with this index. */
+export function windowSql (
+  table: ExportedTable, projectId: number, { from, to }: TimeWindow, part = { index: 0, of: 1 }
+): string {
+  const at = (index: number): string =>
+    `fromUnixTimestamp64Milli(${Math.round(from.getTime() + (to.getTime() - from.getTime()) * index / part.of)}, 'UTC')`
+  const { time } = factsOf(table)
+  return `project_id = ${projectId} AND ${time} >= ${at(part.index)} AND ${time} < ${at(part.index + 1)}`
+}
+
+/** Only events are filtered. */
+export function filterSql (table: ExportedTable, filter: ExportFilter | null): string {
+  if (filter === null || table !== 'events') return '1'
+  const { events, where } = filter
+  return [
+    ...events === null ? [] : [`event IN (${events.map(quoteString).join(', ')})`],
+    ...readConditions('filter__where', where).map((condition) => `(${conditionSql(condition)})`),
+    '1'
+  ].join(' AND ')
+}

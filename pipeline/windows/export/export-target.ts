@@ -1,0 +1,90 @@
+/** Where exports are written: a folder, or storage that speaks S3. */
+import { createReadStream } from 'node:fs'
+import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+import type { Readable } from 'node:stream'
+import { errorCode } from '../../../engines/errors.ts'
+import { flushFolder, makeFolder } from '../../../platform/durable-folder.ts'
+
+/** Files by name, such as `1/warehouse-3f9a2c41/events/date=2026-11-29/hour=07/r0.parquet`: each is written once. */
+export interface ExportTarget {
+  /** Folder on this machine for files on their way. */
+  scratch: string
+  /**
+   * Gives a file of the scratch folder a name in the target, or leaves the file that has the name already.
+   *
+   * @returns whether it is the new one.
+   */
+  create: (name: string, file: string, sha256: string, signal: AbortSignal) => Promise<boolean>
+  /** Null: there is no file of this name. */
+  read: (name: string, signal: AbortSignal) => Promise<Readable | null>
+  /** Removes a file if it is there. */
+  remove: (name: string, signal: AbortSignal) => Promise<void>
+}
+
+/** A file of the scratch folder that is older was left by a process that died, in milliseconds. */
+const STALE_MS = 86_400_000
+
+/** Removes files that processes left which died. */
+export async function clearScratch (folder: string): Promise<void> {
+  await makeFolder(folder)
+  for (const name of await readdir(folder)) {
+    const file = path.join(folder, name)
+    const found = await stat(file).catch(() => null)
+    if (found !== null && Date.now() - found.mtimeMs > STALE_MS) await rm(file, { force: true })
+  }
+}
+
+/** File systems without hard links answer a link with one of these. */
+const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'])
+
+export function openFolderTarget (root: string): ExportTarget {
+  const pathOf = (name: string): string => path.join(root, ...name.split('/'))
+
+  return {
+    scratch: path.join(root, '.scratch'),
+    async create (name, file) {
+      const target = pathOf(name)
+      await makeDurableFolder(root, path.dirname(name))
+      try {
+        // Unlike a rename it never replaces a file.
+        await link(file, target)
+      } catch (error) {
+        if (errorCode(error) === 'EEXIST') return false
+        if (!NO_LINKS.has(errorCode(error) ?? '')) throw error
+        if (await stat(target).then(() => true, () => false)) return false
+        await rename(file, target)
+      }
+      await flushFolder(path.dirname(target))
+      return true
+    },
+    async read (name) {
+      try {
+        await using handle = await open(pathOf(name))
+        await handle.stat()
+      } catch (error) {
+        if (errorCode(error) === 'ENOENT') return null
+        throw error
+      }
+      return createReadStream(pathOf(name))
+    },
+    async remove (name) {
+      await rm(pathOf(name), { force: true })
+    }
+  }
+}
+
+/** Makes folders below `root`, each with its name flushed. */
+async function makeDurableFolder (root: string, relative: string): Promise<void> {
+  let folder = root
+  await makeFolder(root)
+  for (const part of relative.split('/')) {
+    const parent = folder
+    folder = path.join(folder, part)
+    const isNew = await mkdir(folder).then(() => true, (error: unknown) => {
+      if (errorCode(error) === 'EEXIST') return false
+      throw error
+    })
+    if (isNew) await flushFolder(parent)
+  }
+}

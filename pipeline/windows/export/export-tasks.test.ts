@@ -1,0 +1,172 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { reviseExports } from '../../persons/deletion/revise-exports.ts'
+import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
+import type { TestContext } from '../../../test/support/test-context.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import {
+  askDuckDb, at, compareEvents, completeThrough, createExport, duckTable, insertEvents, readManifests, startExports
+} from './testing/export-fixture.ts'
+
+async function start (t: TestContext) {
+  const [{ sql }, { client: clickhouse }, root] = await Promise.all([
+    createTestPostgres(t), createTestClickHouse(t), mkdtemp(path.join(tmpdir(), 'millrace-exports-'))
+  ])
+  let running: ReturnType<typeof startExports> | undefined
+  t.teardown(async () => {
+    await running?.stop()
+    await rm(root, { recursive: true })
+  })
+  const run = (options: { fileRows?: number } = {}): void => {
+    running = startExports({ sql, clickhouse }, { folder: root, ...options })
+  }
+  const isDone = async (through: string): Promise<boolean> => {
+    const [row] = await sql<[{ done: Date, planned: number }]>`
+      SELECT min(done_through) AS done, (SELECT count(*)::int FROM export_windows WHERE written_at IS NULL)
+        + (SELECT count(*)::int FROM export_erasures) AS planned FROM window_tasks`
+    return row.done !== null && row.done.toISOString() >= `${at(through).replace(' ', 'T')}Z` && row.planned === 0
+  }
+  const waitUntilDone = async (through: string): Promise<unknown> => await waitFor(async () => await isDone(through))
+  return { sql, clickhouse, root, run, waitUntilDone }
+}
+
+t.test('windows by arrival, each row in one: late events in a later window, empty windows, no second run', async (t) => {
+  const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
+  const { folder } = await createExport(sql)
+  const files = path.join(root, folder)
+  await insertEvents(clickhouse, 5, () => ({ received_at: at('05:59') }))
+  await insertEvents(clickhouse, 20, (index) => ({ received_at: at(index < 10 ? '06:00' : '06:59') }))
+  // A day late by its own time.
+  await insertEvents(clickhouse, 3, () => ({ received_at: at('08:00'), timestamp: '2026-05-03 06:10:00' }))
+  await insertEvents(clickhouse, 4, () => ({ project_id: 2, received_at: at('06:30') }))
+  run()
+  await completeThrough(clickhouse, '08:59')
+  await waitUntilDone('08:00')
+
+  const [stored, exported] = await compareEvents(clickhouse, files, `received_at >= '${at('06:00')}' AND received_at < '${at('08:00')}'`)
+  t.equal(stored.length, 20)
+  t.same(exported, stored)
+  await completeThrough(clickhouse, '09:00')
+  await waitUntilDone('09:00')
+  const manifests = await readManifests(files)
+  t.same(manifests.map(({ file, rows, files }) => [file, rows, files.length]), [
+    ['events/date=2026-05-04/hour=06/r0.manifest.json', 20, 1],
+    ['events/date=2026-05-04/hour=07/r0.manifest.json', 0, 0],
+    ['events/date=2026-05-04/hour=08/r0.manifest.json', 3, 1]
+  ])
+  t.same(await askDuckDb(`SELECT CAST(date AS VARCHAR) AS date, hour, CAST(count(*) AS INTEGER) AS rows FROM ${duckTable(files)} GROUP BY ALL ORDER BY hour`), [
+    { date: '2026-05-04', hour: '06', rows: 20 }, { date: '2026-05-04', hour: '08', rows: 3 }
+  ])
+  // A run that is repeated, as after a restored Postgres.
+  const before = await readdir(files, { recursive: true })
+  await sql`UPDATE export_windows SET written_at = NULL, sequence = NULL, files = '[]'`
+  await waitUntilDone('09:00')
+  t.same((await readdir(files, { recursive: true })).sort(), before.sort())
+  t.same((await sql`SELECT sequence FROM export_windows ORDER BY id`).map(({ sequence }) => sequence), [1, 2, 3])
+})
+
+t.test('an erased person leaves every window, a replayed event comes into its own; each is a revision', async (t) => {
+  const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
+  const { folder } = await createExport(sql, { tables: ['events', 'persons', 'merges'] })
+  const files = path.join(root, folder)
+  for (const hour of ['06', '07', '08']) {
+    await insertEvents(clickhouse, 14, (index) => ({ received_at: at(`${hour}:10`), ...hour === '07' && { distinct_id: `other-${index}` } }))
+  }
+  const [person] = await queryRows<{ id: string }>(clickhouse, "SELECT DISTINCT person_id AS id FROM events WHERE distinct_id = 'user-3'")
+  run()
+  await completeThrough(clickhouse, '09:00')
+  await waitUntilDone('09:00')
+  await clickhouse.command({ query: "ALTER TABLE events DELETE WHERE distinct_id = 'user-3' SETTINGS mutations_sync = 1" })
+  await reviseExports(sql, 1, [person?.id ?? ''])
+  await waitUntilDone('09:00')
+
+  const compare = async (message: string): Promise<void> => {
+    const [stored, exported] = await compareEvents(clickhouse, files)
+    t.same(exported, stored, message)
+    t.equal(new Set(exported.map((row) => row.slice(0, 36))).size, exported.length)
+  }
+  await compare('after the erasure')
+  const events = async (): Promise<unknown[]> => (await readManifests(files)).filter(({ table }) => table === 'events')
+    .map(({ file, sequence, rows, reason }) => [sequence, file.slice(28, 33), rows, reason])
+  t.same(await events(), [
+    [1, '06/r0', 14, 'schedule'], [2, '07/r0', 14, 'schedule'], [3, '08/r0', 14, 'schedule'],
+    [4, '06/r1', 12, 'erasure'], [5, '08/r1', 12, 'erasure']
+  ])
+
+  await insertEvents(clickhouse, 1, () => ({ received_at: at('06:40') }))
+  await completeThrough(clickhouse, '10:00')
+  await waitUntilDone('10:00')
+  await compare('after the replay')
+  t.same((await events()).slice(5), [[6, '09/r0', 0, 'schedule'], [7, '06/r2', 13, 'late_rows']])
+})
+
+t.test('what a filter leaves out is counted; columns are only ever added', async (t) => {
+  const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
+  const filter = { events: ['order paid', "it's"], where: [{ key: 'amount', operator: 'lt', value: 5 }] }
+  const { folder } = await createExport(sql, { filter })
+  const files = path.join(root, folder)
+  await insertEvents(clickhouse, 20, (index) => ({ received_at: at('06:10'), event: index % 2 === 0 ? 'order paid' : 'page' }))
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('07:00')
+  await clickhouse.command({ query: "ALTER TABLE events ADD COLUMN plan String DEFAULT JSONExtractString(properties, 'plan')" })
+  await insertEvents(clickhouse, 4, () => ({ received_at: at('07:10'), properties: '{"amount":1,"plan":"pro"}', event: "it's" }))
+  await completeThrough(clickhouse, '08:00')
+  await waitUntilDone('08:00')
+  await clickhouse.command({ query: 'ALTER TABLE events DROP COLUMN plan' })
+  await insertEvents(clickhouse, 2, () => ({ received_at: at('08:10'), properties: '{"amount":1}' }))
+  await completeThrough(clickhouse, '09:00')
+  await waitUntilDone('09:00')
+
+  const manifests = await readManifests(files)
+  t.same(manifests.map(({ rows, left_out: leftOut }) => [rows, leftOut]), [[3, 17], [4, 0], [2, 0]])
+  t.ok(manifests.every(({ filter }) => filter?.events?.[1] === "it's"))
+  t.same(manifests.map(({ columns }) => columns.at(-1)?.[0]), ['sample_weight', 'plan', 'plan'])
+  const table = `SELECT plan, CAST(count(*) AS INTEGER) AS rows FROM ${duckTable(files)} GROUP BY ALL ORDER BY plan`
+  t.same(await askDuckDb(table), [{ plan: '', rows: 2 }, { plan: 'pro', rows: 4 }, { plan: null, rows: 3 }])
+})
+
+t.test('persons and merges: every copy whose insert began in the window, tombstones included', async (t) => {
+  const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
+  const { folder } = await createExport(sql, { tables: ['persons', 'merges'] })
+  const files = path.join(root, folder)
+  const [one, two] = ['0190a000-0000-5000-8000-000000000001', '0190a000-0000-5000-8000-000000000002']
+  const copy = { project_id: 1, person_id: one, properties: '{"plan":"free"}', is_identified: true, version: 1, is_deleted: 0 }
+  for (const rows of [
+    [{ ...copy, copied_at: '2026-05-04 06:10:00' }, { ...copy, person_id: two, copied_at: '2026-05-04 06:59:59' }],
+    [
+      { ...copy, properties: '{"plan":"pro"}', version: 2, copied_at: '2026-05-04 07:00:00' },
+      { ...copy, person_id: two, version: 2, is_deleted: 1, copied_at: '2026-05-04 07:00:00' }
+    ]
+  ]) await clickhouse.insert({ table: 'persons', values: rows, format: 'JSONEachRow' })
+  await clickhouse.insert({
+    table: 'person_overrides',
+    format: 'JSONEachRow',
+    values: [{ project_id: 1, old_person_id: two, person_id: one, version: 2, copied_at: '2026-05-04 07:00:00' }]
+  })
+  run()
+  await completeThrough(clickhouse, '08:00')
+  await waitUntilDone('08:00')
+
+  const newest = `SELECT person_id, properties FROM ${duckTable(files, 'persons')}
+    QUALIFY row_number() OVER (PARTITION BY person_id ORDER BY version DESC) = 1 AND is_deleted = 0`
+  t.same(await askDuckDb(newest), [{ person_id: one, properties: '{"plan":"pro"}' }])
+  t.same(await askDuckDb(`SELECT old_person_id, person_id FROM ${duckTable(files, 'merges')}`), [{ old_person_id: two, person_id: one }])
+})
+
+t.test('a window of many rows has several files', async (t) => {
+  const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
+  const { folder } = await createExport(sql)
+  await insertEvents(clickhouse, 50, (index) => ({ received_at: at(`06:${10 + index}`) }))
+  run({ fileRows: 20 })
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('07:00')
+
+  const [manifest] = await readManifests(path.join(root, folder))
+  t.same(manifest?.files.map(({ name, rows }) => [name, rows]), [['r0-1.parquet', 10], ['r0-2.parquet', 20], ['r0-3.parquet', 20]])
+  const [stored, exported] = await compareEvents(clickhouse, path.join(root, folder))
+  t.same(exported, stored)
+})

@@ -1,0 +1,123 @@
+/** Exports as tasks of closed windows. */
+import path from 'node:path'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { pause } from '../../../platform/intervals.ts'
+import type { Metrics } from '../../../platform/metrics.ts'
+import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import type { ListWindowTasks, TimeWindow, WindowTask } from '../window-task.ts'
+import type { ExportedTable } from './export-tables.ts'
+import { clearScratch, type ExportTarget, openFolderTarget } from './export-target.ts'
+import { planErasures, planLateRows } from './plan-revisions.ts'
+import { openS3Target, type S3Settings } from './s3-target.ts'
+import { type ExportSettings, type PlannedRevision, type RevisionDeps, writeRevision } from './write-revision.ts'
+
+export interface ExportDeps extends Pick<RevisionDeps, 'sql' | 'onStep' | 'fileRows'> {
+  /** For the tables of all shards. */
+  clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster: string
+  /** Folder of targets that are folders; empty: none is allowed. */
+  folder: string
+  metrics: Metrics
+}
+
+interface ExportRow extends ExportSettings {
+  tables: ExportedTable[]
+  target: { kind: 'folder' } | S3Settings
+  paused: boolean
+  since: Date
+  /** Revisions to write, or erasures to look at. */
+  isRevised: boolean
+  /** Age of the end of the oldest closed window that is not exported, in seconds. */
+  lag: number
+}
+
+/** A window that never closes. */
+const NEVER = new Date('9999-01-01')
+
+/** Lists the exports of all projects. */
+export function createListExports (deps: ExportDeps): ListWindowTasks {
+  const { sql, metrics } = deps
+  const lag = metrics.gauge('export_lag_seconds',
+    'Age of the end of the oldest window that an export has not written, by project and export; 0 while paused.', ['project', 'export'])
+
+  return async function listExports () {
+    const exports = await readExports(sql)
+    lag.reset()
+    for (const each of exports) lag.set({ project: String(each.projectId), export: String(each.id) }, each.lag)
+    return exports.filter(({ paused, isRevised }) => !paused || isRevised).map((each) => toTask(each, deps))
+  }
+}
+
+async function readExports (sql: Sql): Promise<ExportRow[]> {
+  return await sql<ExportRow[]>`
+    SELECT e.id, e.project_id AS "projectId", concat(e.project_id, '/', e.name, '-', e.key) AS folder, e.schedule, e.filter,
+      e.columns, e.tables, e.target, e.paused, e.created_at AS since,
+      EXISTS (SELECT FROM export_windows AS w WHERE w.export_id = e.id AND w.written_at IS NULL)
+        OR EXISTS (SELECT FROM export_erasures AS r WHERE r.export_id = e.id) AS "isRevised",
+      CASE WHEN e.paused THEN 0 ELSE greatest(0, extract(epoch FROM now() - coalesce(t.done_through, date_trunc(e.schedule, e.created_at, 'UTC'))
+        - ('1 ' || e.schedule)::interval))::float8 END AS lag
+    FROM exports AS e LEFT JOIN window_tasks AS t ON t.subject = 'export:' || e.id ORDER BY e.id`
+}
+
+function toTask (row: ExportRow, deps: ExportDeps): WindowTask {
+  const { sql, clickhouse, cluster } = deps
+  const { id, schedule: size, paused, since, tables, isRevised } = row
+  return {
+    subject: `export:${id}`,
+    size,
+    since: paused ? NEVER : since,
+    beside: isRevised
+      ? async (signal) => {
+        await planErasures(sql, id)
+        await writePlanned(row, deps, signal)
+        return undefined
+      }
+      : undefined,
+    async run (window, signal) {
+      if (tables.some((table) => table !== 'events')) await waitForCopies(deps, window, signal)
+      for (const table of tables) {
+        await sql`
+          INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+          VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule') ON CONFLICT DO NOTHING`
+      }
+      const through = await planLateRows({ sql, clickhouse, cluster }, row, window)
+      await writePlanned(row, deps, signal)
+      return async (transaction) => await transaction`UPDATE exports SET inserted_through = ${through} WHERE id = ${id}`
+    }
+  }
+}
+
+/** Copies of persons belong to the window in which their insert began, and one that runs may have begun in this one. */
+async function waitForCopies (
+  { clickhouse, cluster }: ExportDeps, { to }: TimeWindow, signal: AbortSignal
+): Promise<void> {
+  while (await findSettledMoment({ clickhouse, cluster }) < to.getTime() + 1000) {
+    await pause(1000, signal)
+    signal.throwIfAborted()
+  }
+}
+
+/** Writes planned revisions in the order in which they were planned. */
+async function writePlanned (row: ExportRow, deps: ExportDeps, signal: AbortSignal): Promise<void> {
+  const { sql, clickhouse, onStep, fileRows } = deps
+  const target = openTarget(row, deps)
+  await clearScratch(target.scratch)
+  for (;;) {
+    signal.throwIfAborted()
+    const [planned] = await sql<PlannedRevision[]>`
+      SELECT id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts FROM export_windows
+      WHERE export_id = ${row.id} AND written_at IS NULL ORDER BY id LIMIT 1`
+    if (planned === undefined) return
+    await writeRevision(planned, row, { sql, clickhouse, target, signal, onStep, fileRows })
+    await onStep?.('next')
+  }
+}
+
+/** @throws when the target is a folder and this process has none. */
+function openTarget ({ target }: ExportRow, { folder }: ExportDeps): ExportTarget {
+  if (target.kind === 's3') return openS3Target(target)
+  if (folder === '') throw new Error('this pipeline process has no folder for exports (MILLRACE_EXPORT_FOLDER)')
+  return openFolderTarget(path.resolve(folder))
+}

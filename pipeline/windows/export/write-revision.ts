@@ -1,0 +1,274 @@
+/**
+ * Writes one revision of a window of a table, so that a crash between any two steps is made good by the next run:
+ *
+ * 1. the number of files and the persons in them are recorded in Postgres
+ * 2. each file is made in the scratch folder, and appears whole in the target; one that is there stays, and counts
+ * 3. the manifest appears: it names the files, and the manifest before it by SHA-256
+ * 4. files of the revision before are removed
+ * 5. the revision is recorded as written
+ */
+import { createHash, randomUUID } from 'node:crypto'
+import { rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
+import {
+  type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, readExportColumns, selectColumn,
+  windowSql
+} from './export-tables.ts'
+import type { ExportTarget } from './export-target.ts'
+import { type FileFacts, queryToFile, saveFile } from './parquet-file.ts'
+import { readLedgerLine } from './ledger-line.ts'
+
+/** Rows of a file at most, about; a window of more has several. */
+const FILE_ROWS = 5_000_000
+
+export interface ExportSettings {
+  id: number
+  projectId: number
+  /** Of all its files, in the target. */
+  folder: string
+  schedule: 'hour' | 'day'
+  filter: ExportFilter | null
+  columns: Partial<Record<ExportedTable, ExportedColumn[]>>
+}
+
+export interface PlannedRevision {
+  id: string
+  table: ExportedTable
+  from: Date
+  to: Date
+  revision: number
+  reason: string
+  parts: number | null
+}
+
+export interface RevisionDeps {
+  sql: Sql
+  /** For the tables of all shards. */
+  clickhouse: ClickHouse
+  target: ExportTarget
+  signal: AbortSignal
+  /** Called between steps; for tests. */
+  onStep?: ((step: string) => void | Promise<void>) | undefined
+  /** Default 5,000,000. */
+  fileRows?: number | undefined
+}
+
+type FileOfManifest = FileFacts & { name: string }
+
+/** What a manifest says. Its file is this as JSON, and `previous` of the next one is the SHA-256 of that file. */
+export interface Manifest {
+  format: 1
+  project: number
+  table: ExportedTable
+  window: { from: string, to: string }
+  revision: number
+  reason: string
+  /** Position in the chain of the table, from 1, and SHA-256 of the manifest before; null: there is none. */
+  sequence: number
+  previous: string | null
+  rows: number
+  files: FileOfManifest[]
+  filter: ExportFilter | null
+  /** Rows of the window that the filter left out. */
+  left_out: number
+  /** Number of columns: they are only ever added. */
+  schema_version: number
+  columns: readonly ExportedColumn[]
+  /** The books of the window, of events. */
+  ledger: Record<string, number> | null
+  written_at: string
+}
+
+/** Folder of a window below the table's: both DuckDB and ClickHouse read `date` and `hour` as columns. */
+export function windowFolder (schedule: 'hour' | 'day', from: Date): string {
+  const [date, hour] = [from.toISOString().slice(0, 10), from.toISOString().slice(11, 13)]
+  return schedule === 'day' ? `date=${date}` : `date=${date}/hour=${hour}`
+}
+
+/** Plans the next revision of a window, unless it is planned and not yet written. */
+export async function planRevision (sql: SqlTemplates, revisionId: string, reason: 'erasure' | 'late_rows'): Promise<void> {
+  await sql`
+    INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+    SELECT export_id, table_name, window_from, window_to, revision + 1, ${reason}
+    FROM export_windows WHERE id = ${revisionId} ON CONFLICT DO NOTHING`
+}
+
+/** Does nothing more when it was written before. */
+export async function writeRevision (planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps): Promise<void> {
+  const { target, signal, onStep } = deps
+  const folder = `${job.folder}/${planned.table}/${windowFolder(job.schedule, planned.from)}`
+  const manifestName = `${folder}/r${planned.revision}.manifest.json`
+  let manifest = await readText(target, manifestName, signal)
+  await onStep?.('read manifest')
+  if (manifest === null) {
+    const made = JSON.stringify(await makeManifest(planned, job, deps, folder), null, 1)
+    await onStep?.('write manifest')
+    manifest = await createText(target, manifestName, made, signal)
+  }
+  await onStep?.('remove files')
+  await removeSuperseded(planned, job, deps, folder)
+  await onStep?.('record')
+  await recordWritten(planned, deps.sql, manifest)
+}
+
+async function makeManifest (
+  planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps, folder: string
+): Promise<Manifest> {
+  const { table, revision, reason } = planned
+  const { sql, clickhouse, signal, onStep } = deps
+  const filter = filterSql(table, job.filter)
+  const columns = await readColumns(table, job, deps)
+  const parts = await recordParts(planned, job, deps, filter)
+  await onStep?.('record persons')
+  await recordPersons(planned, job, deps, filter)
+  const files: FileOfManifest[] = []
+  let hasOlderFiles = false
+  for (let index = 0; index < parts; index++) {
+    const name = parts === 1 ? `r${revision}.parquet` : `r${revision}-${index + 1}.parquet`
+    const query = `SELECT ${columns.select} FROM ${factsOf(table).source}
+      WHERE ${windowSql(table, job.projectId, planned, { index, of: parts })} AND ${filter}`
+    const { isNew, ...facts } = await createFile(`${folder}/${name}`, query, deps)
+    files.push({ name, ...facts })
+    hasOlderFiles ||= !isNew
+  }
+  const rows = files.reduce((sum, file) => sum + file.rows, 0)
+  const where = windowSql(table, job.projectId, planned)
+  const leftOut = await countRows(clickhouse, table, `${where} AND NOT (${filter})`)
+  // Rows came or went between the run that made the files and this one.
+  if (hasOlderFiles && await countRows(clickhouse, table, `${where} AND ${filter}`) !== rows) {
+    await planRevision(sql, planned.id, 'late_rows')
+  }
+  const [last] = await sql<{ sequence: number, sha256: string }[]>`
+    SELECT sequence, manifest_sha256 AS sha256 FROM export_windows
+    WHERE export_id = ${job.id} AND table_name = ${table} AND sequence IS NOT NULL ORDER BY sequence DESC LIMIT 1`
+  return {
+    format: 1,
+    project: job.projectId,
+    table,
+    window: { from: planned.from.toISOString(), to: planned.to.toISOString() },
+    revision,
+    reason,
+    sequence: (last?.sequence ?? 0) + 1,
+    previous: last?.sha256 ?? null,
+    rows,
+    files,
+    filter: table === 'events' ? job.filter : null,
+    left_out: leftOut,
+    schema_version: columns.list.length,
+    columns: columns.list,
+    ledger: table === 'events' ? await readLedgerLine(clickhouse, job.projectId, planned, rows + leftOut, signal) : null,
+    written_at: new Date().toISOString()
+  }
+}
+
+async function readColumns (
+  table: ExportedTable, job: ExportSettings, { sql, clickhouse }: RevisionDeps
+): Promise<{ list: ExportedColumn[], select: string }> {
+  const known = job.columns[table] ?? []
+  const { columns, lost } = await readExportColumns(clickhouse, table, known)
+  if (columns.length > known.length) {
+    job.columns[table] = columns
+    await sql`UPDATE exports SET columns = columns || ${sql.json({ [table]: columns })}::jsonb WHERE id = ${job.id}`
+  }
+  return { list: columns, select: columns.map((column) => selectColumn(column, lost.has(column[0]))).join(', ') }
+}
+
+async function countRows (clickhouse: ClickHouse, table: ExportedTable, where: string): Promise<number> {
+  const [row] = await queryRows<{ count: string }>(clickhouse,
+    `SELECT count() AS count FROM ${factsOf(table).source} WHERE ${where}`)
+  return Number(row?.count)
+}
+
+/** The same number of files in each run: one that is there already has the rows of that part. */
+async function recordParts (
+  planned: PlannedRevision, job: ExportSettings, { sql, clickhouse, fileRows = FILE_ROWS }: RevisionDeps, filter: string
+): Promise<number> {
+  if (planned.parts !== null) return planned.parts
+  const where = windowSql(planned.table, job.projectId, planned)
+  const rows = await countRows(clickhouse, planned.table, `${where} AND ${filter}`)
+  const parts = Math.ceil(rows / fileRows)
+  await sql`UPDATE export_windows SET parts = ${parts} WHERE id = ${planned.id}`
+  return parts
+}
+
+/** Adds to those of earlier runs, whose files may stay. Before files are made: an erasure may come in between. */
+async function recordPersons (
+  planned: PlannedRevision, job: ExportSettings, { sql, clickhouse }: RevisionDeps, filter: string
+): Promise<void> {
+  const { source, persons } = factsOf(planned.table)
+  const { stream } = await clickhouse.exec({
+    query: `SELECT DISTINCT reinterpretAsUInt32(reverse(unhex(right(toString(arrayJoin([${persons.join(', ')}])), 8))))
+      FROM ${source} WHERE ${windowSql(planned.table, job.projectId, planned)} AND ${filter} FORMAT RowBinary`
+  })
+  const chunks: Buffer[] = []
+  for await (const chunk of stream) chunks.push(chunk)
+  await sql`UPDATE export_windows SET person_hashes = person_hashes || ${Buffer.concat(chunks)} WHERE id = ${planned.id}`
+}
+
+async function createFile (
+  name: string, query: string, { clickhouse, target, signal, onStep }: RevisionDeps
+): Promise<FileFacts & { isNew: boolean }> {
+  const file = path.join(target.scratch, randomUUID())
+  try {
+    await onStep?.('make file')
+    const made = await queryToFile(clickhouse, query, file, signal)
+    await onStep?.('create file')
+    if (await target.create(name, file, made.sha256, signal)) return { ...made, isNew: true }
+    // From a run that died: it is whole, and nobody may replace it.
+    const content = await target.read(name, signal)
+    if (content === null) throw new Error(`${name} was there and is not any more`)
+    return { ...await saveFile(content, file, signal), isNew: false }
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+async function readText (target: ExportTarget, name: string, signal: AbortSignal): Promise<string | null> {
+  const content = await target.read(name, signal)
+  return content === null ? null : await text(content)
+}
+
+/** @returns the text that the file has: that of another run if it came first. */
+async function createText (target: ExportTarget, name: string, content: string, signal: AbortSignal): Promise<string> {
+  const file = path.join(target.scratch, randomUUID())
+  try {
+    await writeFile(file, content, { flush: true })
+    if (await target.create(name, file, sha256Of(content), signal)) return content
+    return await readText(target, name, signal) ?? content
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+async function removeSuperseded (
+  planned: PlannedRevision, job: ExportSettings, { sql, target, signal }: RevisionDeps, folder: string
+): Promise<void> {
+  if (planned.revision === 0) return
+  const older = await sql<{ files: FileOfManifest[] }[]>`
+    SELECT files FROM export_windows WHERE export_id = ${job.id} AND table_name = ${planned.table}
+      AND window_from = ${planned.from} AND revision < ${planned.revision}`
+  for (const { name } of older.flatMap(({ files }) => files)) await target.remove(`${folder}/${name}`, signal)
+}
+
+async function recordWritten (
+  { id, from, table, revision }: PlannedRevision, sql: Sql, content: string
+): Promise<void> {
+  const manifest: Manifest = JSON.parse(content)
+  await sql.begin(async (transaction) => {
+    await transaction`
+      UPDATE export_windows SET sequence = ${manifest.sequence}, manifest_sha256 = ${sha256Of(content)},
+        files = ${sql.json(manifest.files)}::jsonb, rows = ${manifest.rows}, left_out = ${manifest.left_out},
+        bytes = ${manifest.files.reduce((sum, { bytes }) => sum + bytes, 0)}, written_at = ${manifest.written_at}
+      WHERE id = ${id}`
+    await transaction`
+      UPDATE export_windows SET person_hashes = '', files = '[]' WHERE table_name = ${table} AND window_from = ${from}
+        AND revision < ${revision} AND export_id = (SELECT export_id FROM export_windows WHERE id = ${id})`
+  })
+}
+
+function sha256Of (content: string): string {
+  return createHash('sha256').update(content).digest('hex')
+}

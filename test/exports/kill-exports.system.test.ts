@@ -1,0 +1,92 @@
+/**
+ * Kills the exporter between every two steps of a window while late events arrive, dead letters are replayed and
+ * persons erased; then compares all that was exported with what is stored. `npm run check:export` kills it 200 times.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { verifyExport } from '../../cli/commands/verify-export.js'
+import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { reviseExports } from '../../pipeline/persons/deletion/revise-exports.ts'
+import {
+  at, compareEvents, completeThrough, createExport, insertEvents, readManifests, startExports
+} from '../../pipeline/windows/export/testing/export-fixture.ts'
+import { createRandom } from '../support/random.ts'
+import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const KILLS = Number(process.env['MILLRACE_TEST_KILLS'] ?? 6)
+/** More than the steps of a round, so that each is hit. */
+const STEPS = 25
+const PROCESS = path.join(import.meta.dirname, '../../pipeline/windows/export/testing/export-process.ts')
+
+t.test(`exporters killed ${KILLS} times leave each row in one file, and revisions without a gap`, async (t) => {
+  const [{ sql, url: databaseUrl }, { client: clickhouse, url: clickhouseUrl }, root] = await Promise.all([
+    createTestPostgres(t), createTestClickHouse(t), mkdtemp(path.join(tmpdir(), 'millrace-kills-'))
+  ])
+  t.teardown(async () => await rm(root, { recursive: true }))
+  const random = createRandom(59)
+  const { folder } = await createExport(sql)
+  const clock = (minutes: number): string => new Date(minutes * 60_000).toISOString().slice(11, 16)
+  let now = 6 * 60
+  let killed = 0
+
+  async function live (): Promise<void> {
+    now += 30
+    // Received now; some happened a day ago, and some are replayed with a time of receipt that was exported.
+    await insertEvents(clickhouse, 30, (index) => ({
+      distinct_id: `user-${Math.floor(random() * 60)}`,
+      received_at: at(clock(index < 3 ? 6 * 60 + Math.floor(random() * (now - 6 * 60)) : now)),
+      ...random() < 0.2 && { timestamp: '2026-05-03 06:10:00' }
+    }))
+    if (random() < 0.4) {
+      const [person] = await queryRows<{ id: string }>(clickhouse, 'SELECT person_id AS id FROM events ORDER BY rand() LIMIT 1')
+      await clickhouse.command({ query: `ALTER TABLE events DELETE WHERE person_id = '${person?.id}' SETTINGS mutations_sync = 1` })
+      await reviseExports(sql, 1, [person?.id ?? ''])
+    }
+    await completeThrough(clickhouse, clock(now + 1))
+  }
+
+  for (let kill = 1; killed < KILLS; kill++) {
+    if (now < 23 * 60) await live()
+    else await reviseExports(sql, 1, (await queryRows<{ id: string }>(clickhouse, 'SELECT DISTINCT person_id AS id FROM events ORDER BY rand() LIMIT 2')).map(({ id }) => id))
+    const child = spawn(process.execPath, [PROCESS], {
+      env: { ...process.env, DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, FOLDER: root, KILL_AT: String(1 + kill % STEPS) },
+      stdio: 'inherit'
+    })
+    const timer = setTimeout(() => child.kill('SIGTERM'), 4000)
+    const [, signal] = await once(child, 'exit')
+    clearTimeout(timer)
+    if (signal === 'SIGKILL') killed++
+  }
+  await completeThrough(clickhouse, '23:59')
+  const exports = startExports({ sql, clickhouse }, { folder: root, fileRows: 15 })
+  t.teardown(async () => await exports.stop())
+  await sql`UPDATE window_tasks SET retry_at = now()`
+  await waitFor(async () => {
+    const [row] = await sql<[{ done: Date, open: number }]>`SELECT min(done_through) AS done,
+      (SELECT count(*)::int FROM export_windows WHERE written_at IS NULL) + (SELECT count(*)::int FROM export_erasures) AS open FROM window_tasks`
+    return row.open === 0 && row.done.toISOString().slice(11, 16) === '23:00'
+  }, { timeoutMs: 60_000 })
+
+  const files = path.join(root, folder)
+  const [stored, exported] = await compareEvents(clickhouse, files, `received_at < '${at('23:00')}'`)
+  t.ok(stored.length > 100, `${stored.length} rows`)
+  t.same(exported, stored)
+  t.equal(new Set(exported.map((row) => row.slice(0, 36))).size, exported.length)
+  const manifests = await readManifests(files)
+  t.ok(manifests.some(({ reason }) => reason === 'erasure') && manifests.some(({ reason }) => reason === 'late_rows'))
+  t.same((await verifyExport(root)).problems, [])
+  t.comment(`${killed} kills, ${manifests.length} manifests, ${manifests.filter(({ revision }) => revision > 0).length} revisions, ${exported.length} rows`)
+
+  const changed = manifests.find(({ rows, file }) => rows > 0 && !manifests.some((other) => other.file !== file &&
+    path.dirname(other.file) === path.dirname(file) && other.revision > 0))
+  const name = path.join(path.dirname(changed?.file ?? ''), changed?.files[0]?.name ?? '')
+  const bytes = await readFile(path.join(files, name))
+  bytes[100] = (bytes[100] ?? 0) ^ 1
+  await writeFile(path.join(files, name), bytes)
+  t.same((await verifyExport(root)).problems, [`${path.join(folder, name)}: was changed`])
+})
