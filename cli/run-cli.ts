@@ -12,6 +12,7 @@ import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands, addBackupsCommands } from './commands/backups.ts'
 import { addCheckCommands } from './commands/check.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
+import { addExportsCommands } from './commands/exports.ts'
 import { addImportCommands } from './commands/import.ts'
 import { addImportFlagsCommands } from './commands/import-flags.ts'
 import { addLoginsCommands } from './commands/logins.ts'
@@ -29,7 +30,7 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addLogsCommands,
-  addProjectsCommands, addKeysCommands, addDeadLettersCommands, addAuditCommands,
+  addProjectsCommands, addKeysCommands, addDeadLettersCommands, addAuditCommands, addExportsCommands,
   addBackupCommands, addBackupsCommands,
   addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands,
   addMoveCommands

@@ -11,6 +11,7 @@ const SMALL_FOLDERS: Record<string, string> = {
   'ingest/browser-sdk': 'the scripts that pages load, apart from the way of an event',
   deploy: 'the generators of the settings and of the package stand beside what they write; the rest is for servers',
   'pipeline/events/insert': 'the INSERT and what may be repeated of it, apart from the session that decides when',
+  'api/exports': 'the pipeline exports; the API records what, and answers how far',
   api: 'the process and its routes; a subject is a folder',
   console: 'the types of the API, for the pages and the command line',
   'embedded/nats': 'find the server, start it',

@@ -71,7 +71,9 @@ const EXPORTS: DocumentKind<typeof fields> = {
     }
     return {
       ...given,
-      ...given.target !== undefined && { target: readTarget({ ...NO_PLACE, ...fieldsOf(given.target) }, stored?.target) },
+      ...given.target !== undefined && {
+        target: readTarget({ ...NO_PLACE, ...fieldsOf(given.target) }, stored?.target)
+      },
       ...given.filter != null && { filter: { events: null, where: [], ...fieldsOf(given.filter) } }
     }
   }

@@ -48,7 +48,7 @@ export interface DocumentKind<S extends Schemas> {
   /**
    * `id` is that of the document which changes.
    *
-   * @returns what is stored in place of the given fields; undefined: these.
+   * @returns the fields to store, if not the given ones.
    * @throws {HttpError} 400 naming the field that cannot be stored.
    */
   check?: (

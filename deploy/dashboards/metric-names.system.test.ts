@@ -110,6 +110,8 @@ t.test('every metric and label that rules, panels and guides name is served by a
 
   // The share of a quota is served of projects that have one.
   await setQuota(stack.sql, 1, { eventsPerSecond: null, burst: null, eventsPerMonth: 1000, beyond: 'reject', sampleRate: 0.1 })
+  // As is the lag of an export.
+  await stack.sql`INSERT INTO exports (project_id, name, schedule, target, tables) VALUES (1, 'a', 'hour', '{"kind": "folder"}', '["events"]')`
   const { baseUrl } = await readAddresses(stack.dataDir)
   const response = await fetch(`${baseUrl}/capture/`, {
     method: 'POST',
@@ -121,7 +123,7 @@ t.test('every metric and label that rules, panels and guides name is served by a
   // Disks, persons and quotas have a time of their own: the usage of a month is measured every 15 seconds.
   await waitFor(async () => {
     const text = await scrape(stack.dataDir)
-    return ['clickhouse_disk_free_bytes{', 'persons_updates_total{kind="person"} 1', 'quota_month_used_ratio{project="1"}']
+    return ['clickhouse_disk_free_bytes{', 'persons_updates_total{kind="person"} 1', 'quota_month_used_ratio{project="1"}', 'export_lag_seconds{']
       .every((sample) => text.includes(sample))
   })
   const samples = parseMetrics(await scrape(stack.dataDir))

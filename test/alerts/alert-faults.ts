@@ -204,10 +204,12 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     }
   },
   {
-    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books, no backup, one with a warning',
-    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked', 'MillraceBackupOld', 'MillraceBackupWarned'],
+    name: 'a real scrape of the pipeline with other figures: a full disk, broken parts, missing messages, no check of the books, no backup, one with a warning, a late export',
+    alerts: ['MillraceDiskFills', 'MillracePartsBroken', 'MillraceMessagesMissing', 'MillraceLedgerUnchecked', 'MillraceBackupOld', 'MillraceBackupWarned', 'MillraceExportLate'],
     timeoutMs: 60_000,
-    begin: async ({ pretend }) => {
+    begin: async ({ stack, pretend }) => {
+      const body = JSON.stringify({ name: 'alerts', schedule: 'hour', target: { kind: 'folder' } })
+      await runCaptured(['request', 'POST', '/api/projects/1/exports/', '--data', body], { MILLRACE_DATA_DIR: stack.dataDir })
       pretend({
         millrace_pipeline_clickhouse_disk_free_bytes: 1,
         millrace_pipeline_clickhouse_broken_parts: 1,
@@ -215,7 +217,8 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
         millrace_ledger_check_age_seconds: 1000,
         millrace_pipeline_backup_age_seconds: 200_000,
         millrace_pipeline_backup_warned: 1,
-        millrace_pipeline_backup_interval_seconds: 86_400
+        millrace_pipeline_backup_interval_seconds: 86_400,
+        millrace_pipeline_export_lag_seconds: 7200
       })
     },
     end: async ({ pretend }) => { pretend({}) }

@@ -186,6 +186,21 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.equal((await client.call(t, 'DELETE', `~/questions/${question}/`)).status, 204)
   })
 
+  await t.test('Exports: every operation', async (t) => {
+    const { status, body: created } = await client.call(t, 'POST', '~/exports/', { name: 'example', schedule: 'hour', target: { kind: 'folder' } })
+    t.equal(status, 201, 'create')
+
+    t.match(await client.call(t, 'GET', '~/exports/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/exports/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/exports/${created.id}/`, { paused: true }), { status: 200, body: { paused: true } }, 'update')
+    t.match(await client.call(t, 'GET', '~/exports/progress/'), { status: 200, body: { results: [{ id: created.id }] } }, 'progress')
+    t.match(await client.call(t, 'POST', `~/exports/${created.id}/run/`, { from: '2026-01-01T00:00:00Z', to: '2026-01-01T02:00:00Z' }), {
+      status: 200, body: { planned: 2 }
+    }, 'run')
+    t.match(await client.call(t, 'GET', `~/exports/${created.id}/windows/?limit=1&offset=0`), { status: 200, body: { count: 2 } }, 'windows')
+    t.equal((await client.call(t, 'DELETE', `~/exports/${created.id}/`)).status, 204, 'delete')
+  })
+
   await t.test('Imports: every operation', async (t) => {
     const progress = { rows: 1, accepted: 1, rejected: 0, bytes_read: 9, events_per_second: 1, reasons: [] }
     const { status, body: { id } } = await client.call(t, 'POST', '~/imports/', {

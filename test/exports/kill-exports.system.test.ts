@@ -34,6 +34,12 @@ t.test(`exporters killed ${KILLS} times leave each row in one file, and revision
   let now = 6 * 60
   let killed = 0
 
+  async function pickPersons (limit: number): Promise<string[]> {
+    const rows = await queryRows<{ id: string }>(clickhouse, `
+      SELECT DISTINCT person_id AS id FROM events ORDER BY cityHash64(id, {seed: UInt32}) LIMIT {limit: UInt8}`, { limit, seed: now })
+    return rows.map(({ id }) => id)
+  }
+
   async function live (): Promise<void> {
     now += 30
     // Received now; some happened a day ago, and some are replayed with a time of receipt that was exported.
@@ -43,20 +49,20 @@ t.test(`exporters killed ${KILLS} times leave each row in one file, and revision
       ...random() < 0.2 && { timestamp: '2026-05-03 06:10:00' }
     }))
     if (random() < 0.4) {
-      const [person] = await queryRows<{ id: string }>(clickhouse, 'SELECT person_id AS id FROM events ORDER BY rand() LIMIT 1')
-      await clickhouse.command({ query: `ALTER TABLE events DELETE WHERE person_id = '${person?.id}' SETTINGS mutations_sync = 1` })
-      await reviseExports(sql, 1, [person?.id ?? ''])
+      const persons = await pickPersons(1)
+      const erase = `ALTER TABLE events DELETE WHERE person_id = '${persons.join()}' SETTINGS mutations_sync = 1`
+      await clickhouse.command({ query: erase })
+      await reviseExports(sql, 1, persons)
     }
     await completeThrough(clickhouse, clock(now + 1))
   }
 
   for (let kill = 1; killed < KILLS; kill++) {
     if (now < 23 * 60) await live()
-    else await reviseExports(sql, 1, (await queryRows<{ id: string }>(clickhouse, 'SELECT DISTINCT person_id AS id FROM events ORDER BY rand() LIMIT 2')).map(({ id }) => id))
-    const child = spawn(process.execPath, [PROCESS], {
-      env: { ...process.env, DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, FOLDER: root, KILL_AT: String(1 + kill % STEPS) },
-      stdio: 'inherit'
-    })
+    else await reviseExports(sql, 1, await pickPersons(2))
+    const killAt = String(1 + kill % STEPS)
+    const env = { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, FOLDER: root, KILL_AT: killAt }
+    const child = spawn(process.execPath, [PROCESS], { env: { ...process.env, ...env }, stdio: 'inherit' })
     const timer = setTimeout(() => child.kill('SIGTERM'), 4000)
     const [, signal] = await once(child, 'exit')
     clearTimeout(timer)

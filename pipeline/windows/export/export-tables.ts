@@ -24,7 +24,7 @@ interface TableFacts {
   time: string
   /** Columns that only Millrace reads. */
   internal: readonly string[]
-  /** Of a row, the persons by whom it is found when one is erased. */
+  /** Columns with the persons of a row: an erasure finds it by them. */
   persons: readonly string[]
 }
 

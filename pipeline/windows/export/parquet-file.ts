@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import type { ClickHouseSettings } from '@clickhouse/client'
 import { parquetMetadataAsync } from 'hyparquet'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 
@@ -13,7 +14,7 @@ export interface FileFacts {
 }
 
 /** Small row groups bound the memory of ClickHouse and of readers; old readers know no other text than strings. */
-const PARQUET_SETTINGS = {
+const PARQUET_SETTINGS: ClickHouseSettings = {
   output_format_parquet_compression_method: 'zstd',
   output_format_parquet_string_as_string: 1,
   output_format_parquet_row_group_size: '100000',
@@ -23,14 +24,14 @@ const PARQUET_SETTINGS = {
   max_block_size: '8192',
   // As it comes: the server need not hold the result.
   wait_end_of_query: 0
-} as const
+}
 
 /** Has ClickHouse answer a query with Parquet, and writes that to a file. Resolves when it is on disk. */
 export async function queryToFile (
   clickhouse: ClickHouse, query: string, file: string, signal: AbortSignal
 ): Promise<FileFacts> {
   const { stream } = await clickhouse.exec({
-    query: `${query} FORMAT Parquet`, clickhouse_settings: { ...PARQUET_SETTINGS } as Record<string, string | number>, abort_signal: signal
+    query: `${query} FORMAT Parquet`, clickhouse_settings: PARQUET_SETTINGS, abort_signal: signal
   })
   return await saveFile(stream, file, signal)
 }

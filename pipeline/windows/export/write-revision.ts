@@ -66,7 +66,7 @@ export interface Manifest {
   window: { from: string, to: string }
   revision: number
   reason: string
-  /** Position in the chain of the table, from 1, and SHA-256 of the manifest before; null: there is none. */
+  /** Position in the chain of the table, from 1, and SHA-256 of the manifest before; null in the first. */
   sequence: number
   previous: string | null
   rows: number

@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { runCaptured } from '../testing/run-captured.ts'
+
+const hash = (content: string): string => createHash('sha256').update(content).digest('hex')
+
+/** An export of three hours, one of them empty and one with two revisions. */
+async function writeExport (root: string): Promise<void> {
+  let previous: string | null = null
+  const windows: Array<[hour: number, revision: number, content: string | null]> = [[6, 0, null], [7, 0, null], [6, 1, 'without somebody'], [8, 0, 'eight']]
+  for (const [index, [hour, revision, content]] of windows.entries()) {
+    const folder = path.join(root, `1/lake-abc/events/date=2026-05-04/hour=0${hour}`)
+    await mkdir(folder, { recursive: true })
+    const files = content === null ? [] : [{ name: `r${revision}.parquet`, rows: 1, bytes: content.length, sha256: hash(content) }]
+    if (content !== null) await writeFile(path.join(folder, `r${revision}.parquet`), content)
+    const at = (hour: number): string => `2026-05-04T0${hour}:00:00.000Z`
+    const manifest: string = JSON.stringify({ table: 'events', window: { from: at(hour), to: at(hour + 1) }, revision, sequence: index + 1, previous, rows: files.length, files })
+    await writeFile(path.join(folder, `r${revision}.manifest.json`), manifest)
+    previous = hash(manifest)
+  }
+}
+
+t.test('verify proves a whole export, and names each thing that is not as it was written', async (t) => {
+  const root = t.testdir({})
+  const verify = async (folder = root): Promise<string> => {
+    const { code, out, err } = await runCaptured(['exports', 'verify', folder], {})
+    return `${code} ${out}${err}`
+  }
+  await writeExport(root)
+  t.match(await verify(), /^0 table +windows .*\n1\/lake-abc\/events +3 +2 +2 +[0-9a-f]{64}\n$/)
+  t.match(await verify(path.join(root, '1/lake-abc/events')), /^0 /)
+  const day = path.join(root, '1/lake-abc/events/date=2026-05-04')
+  const damages: Array<[damage: () => Promise<unknown>, RegExp]> = [
+    [async () => await writeFile(path.join(day, 'hour=08/r0.parquet'), 'eighT'), /hour=08\/r0\.parquet: was changed/],
+    [async () => await rm(path.join(day, 'hour=06/r1.parquet')), /hour=06\/r1\.parquet: is missing/],
+    [async () => await rm(path.join(day, 'hour=07'), { recursive: true }), /hour=08\/r0\.manifest\.json: the windows from 2026-05-04T07:00:00.000Z to 2026-05-04T08:00:00.000Z are missing/],
+    [async () => await rm(path.join(day, 'hour=06/r0.manifest.json')), /a revision of the window 2026-05-04T06:00:00.000Z is missing/],
+    [async () => await writeFile(path.join(day, 'hour=07/r0.parquet'), 'x'), /hour=07\/r0\.parquet: not in the newest manifest of its window/],
+    [async () => await writeFile(path.join(day, 'hour=07/r0.manifest.json'), '{"sequence":2,"window":{"from":"2026-05-04T07:00:00.000Z","to":"2026-05-04T08:00:00.000Z"},"revision":0,"files":[],"rows":0,"previous":"x"}'), /does not follow 1\/lake-abc/]
+  ]
+  for (const [damage, message] of damages) {
+    await rm(root, { recursive: true })
+    await writeExport(root)
+    await damage()
+    t.match(await verify(), /^1 /)
+    t.match(await verify(), message)
+  }
+  await rm(root, { recursive: true })
+  await mkdir(root)
+  t.match(await verify(), /there is no manifest in the folder/)
+})

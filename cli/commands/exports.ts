@@ -1,0 +1,68 @@
+import path from 'node:path'
+import { type Command, InvalidArgumentError } from 'commander'
+import { MillraceError } from '../../engines/errors.ts'
+import type { CliContext } from '../cli-context.ts'
+import { listAll } from '../management-client.ts'
+import { readId, readInstant } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows, toText } from '../terminal-output.ts'
+import { verifyExport } from './verify-export.js'
+
+interface Options extends Output {
+  project: number
+}
+
+interface RunOptions extends Options {
+  from: Date
+  to: Date
+}
+
+const PROJECT = ['--project <id>', 'project of the export', readId, 1] as const
+
+/** `millrace exports list|run|verify`. */
+export function addExportsCommands (program: Command, context: CliContext): void {
+  const group = program.command('exports').description('exports of a project to Parquet files: progress, backfill, proof')
+
+  group.command('list')
+    .description('list exports with how far they have come')
+    .option(...PROJECT)
+    .option(...JSON_OPTION)
+    .action(async ({ project, ...output }: Options) => {
+      const api = await context.api()
+      const params = { project_id: project }
+      const exports = await listAll(async (query) => await api.get('/api/projects/{project_id}/exports', { params, query }))
+      const { results } = await api.get('/api/projects/{project_id}/exports/progress', { params })
+      const rows = exports.flatMap((one) =>
+        results.filter(({ id }) => id === one.id).map((progress) => ({ ...one, ...progress })))
+      printRows(context, rows, [
+        'id', 'name', 'schedule', ['target', ({ target, folder }) => `${target.kind}:${folder}`], ['through', 'done_through'],
+        ['lag', ({ lag_seconds: lag, paused }) => paused ? 'paused' : `${Math.round(lag / 60)} min`], 'files', 'rows', 'planned', 'error'
+      ], output)
+    })
+
+  group.command('run')
+    .description('export closed windows from before the export was made; the same windows and names as by schedule')
+    .argument('<id>', 'id from "exports list"', readId)
+    .requiredOption('--from <time>', 'begin of the first window', readInstant)
+    .requiredOption('--to <time>', 'end of the last window', readInstant)
+    .option(...PROJECT)
+    .option(...JSON_OPTION)
+    .action(async (id: number, { project, from, to, ...output }: RunOptions) => {
+      if (from >= to) throw new InvalidArgumentError('--to must be after --from.')
+      const api = await context.api()
+      printFields(context, await api.post('/api/projects/{project_id}/exports/{id}/run', {
+        params: { project_id: project, id }, body: { from: from.toISOString(), to: to.toISOString() }
+      }), output)
+    })
+
+  group.command('verify')
+    .description('prove from the files of an export, without any server, that none was changed and no window is missing')
+    .argument('<folder>', 'folder with the exported tables; of S3, a copy')
+    .option(...JSON_OPTION)
+    .action(async (folder: string, output: Output) => {
+      const { problems, tables } = await verifyExport(path.resolve(folder))
+      printRows(context, tables, ['table', 'windows', 'files', 'rows', 'last_manifest_sha256'], output)
+      for (const problem of problems) context.stderr.write(`${toText(problem)}\n`)
+      if (problems.length === 0) return
+      throw new MillraceError('MILLRACE_EXPORT_DIFFERS', `the export is not what was written: problems found: ${problems.length}`)
+    })
+}
