@@ -54,7 +54,7 @@ const fields = {
 const EXPORTS: DocumentKind<typeof fields> = {
   table: 'exports', id: 'Export', noun: 'export', plural: 'exports', scope: 'project', fields,
   defaults: { tables: ['events'], filter: null, paused: false },
-  shown: { target: `CASE WHEN q.target->>'secret_access_key' <> '' THEN q.target || '{"secret_access_key": "${HIDDEN}"}' ELSE q.target END` },
+  shown: { target: `CASE q.secure_value WHEN '' THEN q.target ELSE q.target || '{"secret_access_key": "${HIDDEN}"}' END` },
   async check (given, { sql, projectId, id }) {
     if (typeof given.name === 'string' && !NAME.test(given.name)) {
       throw invalidField('name', 'The name is part of a path: lower-case letters, digits, - and _, at most 63.')
@@ -71,9 +71,7 @@ const EXPORTS: DocumentKind<typeof fields> = {
     }
     return {
       ...given,
-      ...given.target !== undefined && {
-        target: readTarget({ ...NO_PLACE, ...fieldsOf(given.target) }, stored?.target)
-      },
+      ...given.target !== undefined && readTarget({ ...NO_PLACE, ...fieldsOf(given.target) }, stored?.target),
       ...given.filter != null && { filter: { events: null, where: [], ...fieldsOf(given.filter) } }
     }
   }
@@ -86,22 +84,23 @@ const NO_PLACE = {
 type Target = Readonly<Record<string, unknown>>
 
 /** @throws {HttpError} 400 for a target that is not complete, or is another place than the stored one. */
-function readTarget (given: Target, stored: Target | undefined): Target {
+function readTarget (given: Target, stored: Target | undefined): { target: Target, secure_value?: unknown } {
   const { kind, access_key_id: accessKey, secret_access_key: secret, ...names } = given
   const place = Object.entries({ kind, ...kind === 's3' ? names : {} })
   for (const [name, value] of stored === undefined ? [] : place) {
     if (stored?.[name] !== value) throw fixed(`target__${name}`)
   }
-  if (kind === 'folder') return { kind }
+  if (kind === 'folder') return { target: { kind } }
   for (const name of ['bucket', 'access_key_id', 'secret_access_key']) {
     if (given[name] === '') throw invalidField(`target__${name}`, 'This field is required for S3.', 'required')
   }
   if (names.endpoint !== '' && !/^https?:\/\/[^/?#@]+\/?$/.test(String(names.endpoint))) {
     throw invalidField('target__endpoint', 'The endpoint must be the URL of a server, such as https://s3.example.com.')
   }
-  const kept = stored?.secret_access_key
-  if (secret === HIDDEN && kept === undefined) throw invalidField('target__secret_access_key', 'Enter the secret itself.')
-  return { kind, ...names, access_key_id: accessKey, secret_access_key: secret === HIDDEN ? kept : secret }
+  const target = { kind, ...names, access_key_id: accessKey }
+  if (secret !== HIDDEN) return { target, secure_value: secret }
+  if (stored === undefined) throw invalidField('target__secret_access_key', 'Enter the secret itself.')
+  return { target }
 }
 
 function fixed (field: string): HttpError {

@@ -56,7 +56,6 @@ GRANT SELECT, INSERT, DELETE ON cookieless_salts TO millrace_ingest;
 
 -- Persons, definitions and its own progress; no keys, no users, no flags.
 GRANT SELECT ON projects, retention, cohorts, backups, project_quotas, exports TO millrace_pipeline;
-GRANT UPDATE (columns, inserted_through) ON exports TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
@@ -65,7 +64,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   person_deletions, person_repairs, event_removals,
   event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
-  project_usage, window_tasks, export_windows, export_erasures
+  project_usage, window_tasks, export_state, export_windows, export_erasures
   TO millrace_pipeline;
 
 -- Everything that management and decide work with; the progress of the pipeline stays its own.

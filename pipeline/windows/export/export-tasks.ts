@@ -53,12 +53,13 @@ export function createListExports (deps: ExportDeps): ListWindowTasks {
 async function readExports (sql: Sql): Promise<ExportRow[]> {
   return await sql<ExportRow[]>`
     SELECT e.id, e.project_id AS "projectId", concat(e.project_id, '/', e.name, '-', e.key) AS folder, e.schedule, e.filter,
-      e.columns, e.tables, e.target, e.paused, e.created_at AS since,
+      coalesce(s.columns, '{}') AS columns, e.tables, e.target || jsonb_build_object('secret_access_key', e.secure_value) AS target, e.paused, e.created_at AS since,
       EXISTS (SELECT FROM export_windows AS w WHERE w.export_id = e.id AND w.written_at IS NULL)
         OR EXISTS (SELECT FROM export_erasures AS r WHERE r.export_id = e.id) AS "isRevised",
       CASE WHEN e.paused THEN 0 ELSE greatest(0, extract(epoch FROM now() - coalesce(t.done_through, date_trunc(e.schedule, e.created_at, 'UTC'))
         - ('1 ' || e.schedule)::interval))::float8 END AS lag
-    FROM exports AS e LEFT JOIN window_tasks AS t ON t.subject = 'export:' || e.id ORDER BY e.id`
+    FROM exports AS e LEFT JOIN window_tasks AS t ON t.subject = 'export:' || e.id
+      LEFT JOIN export_state AS s ON s.export_id = e.id ORDER BY e.id`
 }
 
 function toTask (row: ExportRow, deps: ExportDeps): WindowTask {
@@ -84,7 +85,9 @@ function toTask (row: ExportRow, deps: ExportDeps): WindowTask {
       }
       const through = await planLateRows({ sql, clickhouse, cluster }, row, window)
       await writePlanned(row, deps, signal)
-      return async (transaction) => await transaction`UPDATE exports SET inserted_through = ${through} WHERE id = ${id}`
+      return async (transaction) => await transaction`
+        INSERT INTO export_state (export_id, inserted_through) VALUES (${id}, ${through})
+        ON CONFLICT (export_id) DO UPDATE SET inserted_through = excluded.inserted_through`
     }
   }
 }

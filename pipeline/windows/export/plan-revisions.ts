@@ -42,7 +42,7 @@ export async function planLateRows (
   { sql, clickhouse, cluster }: { sql: Sql, clickhouse: ClickHouse, cluster: string },
   { id, projectId, schedule }: ExportSettings, window: TimeWindow
 ): Promise<Date> {
-  const [row] = await sql<{ since: Date | null }[]>`SELECT inserted_through AS since FROM exports WHERE id = ${id}`
+  const [row] = await sql<{ since: Date | null }[]>`SELECT inserted_through AS since FROM export_state WHERE export_id = ${id}`
   const through = await findSettledMoment({ clickhouse, cluster })
   if (row?.since == null) return new Date(through)
   const found = await queryRows<{ at: string }>(clickhouse, `

@@ -171,7 +171,9 @@ async function readColumns (
   const { columns, lost } = await readExportColumns(clickhouse, table, known)
   if (columns.length > known.length) {
     job.columns[table] = columns
-    await sql`UPDATE exports SET columns = columns || ${sql.json({ [table]: columns })}::jsonb WHERE id = ${job.id}`
+    await sql`
+      INSERT INTO export_state AS s (export_id, columns) VALUES (${job.id}, ${sql.json({ [table]: columns })}::jsonb)
+      ON CONFLICT (export_id) DO UPDATE SET columns = s.columns || excluded.columns`
   }
   return { list: columns, select: columns.map((column) => selectColumn(column, lost.has(column[0]))).join(', ') }
 }

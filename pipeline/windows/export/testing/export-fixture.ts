@@ -19,13 +19,13 @@ export interface Stores { sql: Sql, clickhouse: ClickHouse }
 
 /** Makes project 1 an export of hourly windows from 06:00 on. */
 export async function createExport (
-  sql: Sql, fields: { target?: object, filter?: object | null, tables?: string[], name?: string } = {}
+  sql: Sql, fields: { target?: { kind: string, secret_access_key?: string }, filter?: object | null, tables?: string[], name?: string } = {}
 ): Promise<{ id: number, folder: string }> {
-  const { target = { kind: 'folder' }, filter = null, tables = ['events'], name = 'warehouse' } = fields
+  const { target: { secret_access_key: secret = '', ...target } = { kind: 'folder' }, filter = null, tables = ['events'], name = 'warehouse' } = fields
   await sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two') ON CONFLICT DO NOTHING`
   const [row] = await sql<[{ id: number, folder: string }]>`
-    INSERT INTO exports (project_id, name, schedule, target, filter, tables, created_at) VALUES (1, ${name}, 'hour',
-      ${sql.json(target)}::jsonb, ${filter === null ? null : sql.json(filter)}::jsonb, ${sql.json(tables)}::jsonb, ${`${at('06:30')}Z`})
+    INSERT INTO exports (project_id, name, schedule, target, secure_value, filter, tables, created_at) VALUES (1, ${name}, 'hour',
+      ${sql.json(target)}::jsonb, ${secret}, ${filter === null ? null : sql.json(filter)}::jsonb, ${sql.json(tables)}::jsonb, ${`${at('06:30')}Z`})
     RETURNING id, concat(project_id, '/', name, '-', key) AS folder`
   return row
 }
@@ -34,7 +34,7 @@ export function startExports (
   { sql, clickhouse }: Stores, options: { folder: string, owner?: string, leaseMs?: number } & Partial<ExportDeps>
 ): ReturnType<typeof startWindows> {
   const { folder, owner = randomUUID(), leaseMs = 2000, ...deps } = options
-  const listExports = createListExports({ sql, clickhouse, cluster: '', folder, metrics: createMetrics('test'), ...process.env['STEPS'] && { onStep: (s: string) => console.error(performance.now().toFixed(0), s) }, ...deps })
+  const listExports = createListExports({ sql, clickhouse, cluster: '', folder, metrics: createMetrics('test'), ...deps })
   const logger = createLogger({ component: 'test', level: process.env['LOG'] === undefined ? 'silent' : 'info' })
   return startWindows({ sql, clickhouse, owner, kinds: [listExports], roundMs: 20, leaseMs, logger })
 }

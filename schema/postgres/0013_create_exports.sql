@@ -8,20 +8,29 @@ CREATE TABLE exports (
   -- Makes the folder unique: an export that was deleted and made again under its name begins another chain.
   key text NOT NULL DEFAULT substr(md5(gen_random_uuid()::text), 1, 8),
   schedule text NOT NULL CHECK (schedule IN ('hour', 'day')),
-  -- {"kind": "folder"} or {"kind": "s3", "endpoint", "region", "bucket", "prefix", "access_key_id", "secret_access_key"}.
+  -- {"kind": "folder"} or {"kind": "s3", "endpoint", "region", "bucket", "prefix", "access_key_id"}.
   target jsonb NOT NULL,
+  -- Secret access key of S3; the record leaves columns of this name out.
+  secure_value text NOT NULL DEFAULT '',
   -- Of events: {"events": names or null, "where": conditions}; null: all.
   filter jsonb,
   tables jsonb NOT NULL,
   paused boolean NOT NULL DEFAULT false,
-  -- Columns of each table by name, as [name, type], in the order in which they were first exported.
-  columns jsonb NOT NULL DEFAULT '{}',
-  -- Rows inserted into events before were looked at for windows that are done.
-  inserted_through timestamptz,
   created_by integer REFERENCES users ON DELETE SET NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
   UNIQUE (project_id, name)
+);
+
+CREATE TRIGGER record_change AFTER INSERT OR UPDATE OR DELETE ON exports FOR EACH ROW EXECUTE FUNCTION record_change('id');
+
+-- What the pipeline knows of an export beside its windows.
+CREATE TABLE export_state (
+  export_id integer PRIMARY KEY REFERENCES exports ON DELETE CASCADE,
+  -- Columns of each table by name, as [name, type], in the order in which they were first exported.
+  columns jsonb NOT NULL DEFAULT '{}',
+  -- Rows inserted into events before were looked at for windows that are done.
+  inserted_through timestamptz
 );
 
 -- Revisions of windows: planned, then written. One row a table, window and revision: 9,000 a year, hourly, of a table.
