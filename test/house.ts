@@ -56,9 +56,9 @@ const LIMITS = {
 export function measureHouse (root: string, files: readonly string[]): House {
   const sources = files.filter(isSource)
   const house: House = {
-    lines: 81_024,
+    lines: 0,
     serverLines: 0,
-    platformLines: 4_667,
+    platformLines: 0,
     trackedFiles: files.length,
     circles: [],
     repeatedNames: [],

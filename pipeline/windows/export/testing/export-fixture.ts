@@ -19,7 +19,9 @@ export interface Stores { sql: Sql, clickhouse: ClickHouse }
 
 /** Makes project 1 an export of hourly windows from 06:00 on. */
 export async function createExport (
-  sql: Sql, fields: { target?: { kind: string, secret_access_key?: string }, filter?: object | null, tables?: string[], name?: string } = {}
+  sql: Sql, fields: {
+    target?: { kind: string, secret_access_key?: string }, filter?: object | null, tables?: string[], name?: string
+  } = {}
 ): Promise<{ id: number, folder: string }> {
   const { target: { secret_access_key: secret = '', ...target } = { kind: 'folder' }, filter = null, tables = ['events'], name = 'warehouse' } = fields
   await sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two') ON CONFLICT DO NOTHING`
