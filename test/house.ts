@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 80_180,
+  lines: 81_462,
   serverLines: 5_500,
-  platformLines: 4_684,
-  trackedFiles: 1_573,
+  platformLines: 4_688,
+  trackedFiles: 1_591,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
