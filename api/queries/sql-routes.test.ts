@@ -92,8 +92,8 @@ t.test('a result is cut at its row and byte limits, and says so', async (t) => {
   const { run } = await startApi(t)
 
   const rows = await run('SELECT number FROM numbers(1000000000)', { max_rows: 5 })
-  const bytes = await run("SELECT repeat('x', 1000000) AS wide FROM numbers(100)")
-  const one = await run('SELECT toString(groupArray(number)) AS wider FROM numbers(3000000)')
+  const bytes = await run("SELECT repeat('x', 1000000) AS wide FROM numbers(12)")
+  const one = await run('SELECT toString(groupArray(number)) AS wider FROM numbers(1300000)')
 
   t.same(rows.rows, [['0'], ['1'], ['2'], ['3'], ['4']])
   t.match(rows.end, { rows: 5, cut: 'rows' })

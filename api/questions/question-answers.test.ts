@@ -13,7 +13,7 @@ import { type Answer, type AnswerRow, shapeAnswer, tagOfPart, type TrendLine } f
 import { answerPlainly, type PlainEvent, type PlainQuestion } from '../../engines/questions/testing/plain-answer.ts'
 import { randomEvent, randomPersonProperties, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
 
-const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 40))
+const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 28))
 const EVENTS = 1200
 
 const { url, client } = await createTestClickHouse(t)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { hashIdentifier } from '../../engines/flags/rollout-hash.ts'
 import { isIllegalDistinctId } from '../../pipeline/persons/merge-persons.ts'
-import { startStackOnSharedStores } from '../start-stack.ts'
+import { createStackProject, waitUntilKnown } from '../start-stack.ts'
 import { withoutSettings } from '../support/environments.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -106,8 +106,9 @@ const TYPES: Identity[] = [
   { spellings: [`"${'日'.repeat(201)}"`], stored: '日'.repeat(200) }
 ]
 
-const stack = await startStackOnSharedStores(t)
-const { sql, select } = stack
+const stack = await createStackProject(t)
+const { project, sql, select } = stack
+await waitUntilKnown(stack)
 
 /** The spelling of a turn; each turn takes another. */
 const spell = ({ spellings }: Identity, turn: number): string => spellings[turn % spellings.length] as string
@@ -122,7 +123,7 @@ async function post (path: string, body: string): Promise<any> {
 }
 
 async function manage (method: string, path: string, body?: object): Promise<any> {
-  const response = await fetch(path.startsWith('http') ? path : `${stack.url}/api/projects/1${path}`, {
+  const response = await fetch(path.startsWith('http') ? path : `${stack.url}/api/projects/${project}${path}`, {
     method,
     headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
     ...(body === undefined ? {} : { body: JSON.stringify(body) })
@@ -165,10 +166,13 @@ const isIn = (flag: string, identifier: string): boolean => hashIdentifier(flag,
 
 async function waitUntilStored (events: number): Promise<void> {
   await waitFor(async () => {
-    const [stored] = await select<{ rows: string }>('SELECT toString(count()) AS rows FROM events')
+    const [stored] = await select<{ rows: string }>(`
+      SELECT toString(count()) AS rows FROM events WHERE project_id = ${project}`)
     const [stores] = await sql`SELECT
-      (SELECT count(*) FROM persons WHERE properties ? 'mark') AS persons, (SELECT count(*) FROM groups) AS groups,
-      (SELECT sum(volume_30_day) FROM event_definitions) AS counted, (SELECT count(*) FROM persons_outbox) AS copies`
+      (SELECT count(*) FROM persons WHERE project_id = ${project} AND properties ? 'mark') AS persons,
+      (SELECT count(*) FROM groups WHERE project_id = ${project}) AS groups,
+      (SELECT sum(volume_30_day) FROM event_definitions WHERE project_id = ${project}) AS counted,
+      (SELECT count(*) FROM persons_outbox) AS copies`
     return Number(stored?.rows) === events && Number(stores?.['persons']) >= ids.length && stores?.['copies'] === 0 &&
       Number(stores?.['groups']) >= ids.length && Number(stores?.['counted']) === events
   })
@@ -183,12 +187,12 @@ t.test('capture, $identify, $create_alias and $groupidentify store one id for ea
 
   const events = await select<{ who: string, id: string, groups: object, person: string }>(`
     SELECT JSONExtractRaw(properties, 'who') AS who, distinct_id AS id, groups, toString(person_id) AS person
-    FROM events_with_person WHERE event = 'seen'`)
+    FROM events_with_person WHERE project_id = ${project} AND event = 'seen'`)
   const persons = await sql`SELECT uuid, properties ->> 'mark' AS mark, properties ->> 'long' AS long,
     ARRAY(SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id) AS ids
-    FROM persons WHERE properties ? 'mark'`
+    FROM persons WHERE project_id = ${project} AND properties ? 'mark'`
   const groups = await sql`SELECT group_type, group_key, properties ->> 'mark' AS mark
-    FROM groups JOIN group_types USING (project_id, group_type_index)`
+    FROM groups JOIN group_types USING (project_id, group_type_index) WHERE project_id = ${project}`
   const differing = ids.flatMap(({ stored }, i) => {
     const event = events.find(({ who }) => who === String(i))
     const person = persons.find(({ mark }) => mark === String(i))
@@ -205,7 +209,7 @@ t.test('capture, $identify, $create_alias and $groupidentify store one id for ea
 })
 
 t.test('flags are computed for the person, the group and the rollout of the id', async (t) => {
-  const indexes = new Map((await sql`SELECT group_type, group_type_index FROM group_types`).map(
+  const indexes = new Map((await sql`SELECT group_type, group_type_index FROM group_types WHERE project_id = ${project}`).map(
     (row) => [row['group_type'] as string, row['group_type_index'] as number]))
   const filters: Record<string, object> = { rollout: { groups: [{ properties: [], rollout_percentage: 50 }] } }
   for (const { stored } of TYPES) {
@@ -220,7 +224,7 @@ t.test('flags are computed for the person, the group and the rollout of the id',
     filters[`group-${i}`] = { groups: [{ properties: [isGroup] }] }
   }
   for (const [key, value] of Object.entries(filters)) {
-    await sql`INSERT INTO feature_flags ${sql({ project_id: 1, key, filters: sql.json(value as never) })}`
+    await sql`INSERT INTO feature_flags ${sql({ project_id: project, key, filters: sql.json(value as never) })}`
   }
   const ask = async (path: string, i: number): Promise<any> => {
     const group = `{${spell(typeOf(i), 0)}:${spell(keys[i] as Identity, i + 2)}}`
@@ -248,7 +252,7 @@ t.test('the API finds a person by the id as it was sent', async (t) => {
   for (let i = 0; i < Math.min(ids.length, 8); i++) {
     const sent = ids[i]!.spellings.find((spelling) => spelling.startsWith('"'))
     const id = sent === undefined ? ids[i]!.stored : JSON.parse(sent) as string
-    const path = `/api/projects/1/persons?${new URLSearchParams({ distinct_id: id })}`
+    const path = `/api/projects/${project}/persons?${new URLSearchParams({ distinct_id: id })}`
     const { out, err } = await runCaptured(['request', 'GET', path], env)
     const [shown] = out === '' ? [] : JSON.parse(out).results
     const isOne = shown?.properties.mark === i && out.includes(longOf(i))
@@ -267,10 +271,10 @@ t.test('definitions name events, properties and group types as events and person
   t.same((await list('property_definitions/?type=event&')).filter((name) => stored.includes(name)).sort(), stored)
   const ofPersons = (await list('property_definitions/?type=person&')).filter((name) => !['mark', 'long'].includes(name))
   t.same(ofPersons.sort(), stored)
-  const kept = await sql`SELECT DISTINCT jsonb_object_keys(properties) AS name FROM persons WHERE NOT properties ? 'mark'`
+  const kept = await sql`SELECT DISTINCT jsonb_object_keys(properties) AS name FROM persons WHERE project_id = ${project} AND NOT properties ? 'mark'`
   t.same(kept.map((row) => row['name']).sort(), stored)
   for (const { stored: type } of TYPES) {
-    const [row] = await sql`SELECT group_type_index AS index FROM group_types WHERE group_type = ${type}`
+    const [row] = await sql`SELECT group_type_index AS index FROM group_types WHERE project_id = ${project} AND group_type = ${type}`
     const own = ids.flatMap((_, i) => typeOf(i).stored === type ? [`from-${i}`] : [])
     const found = await list(`property_definitions/?type=group&group_type_index=${row?.['index']}&`)
     t.same(found.sort(), ['mark', ...own].sort(), type)

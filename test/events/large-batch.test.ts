@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type Stack, startStackOnSharedStores } from '../start-stack.ts'
+import { createStackProject, type RunningStack, waitUntilKnown } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const stack = await startStackOnSharedStores(t)
+const stack = await createStackProject(t)
+await waitUntilKnown(stack)
 
 interface Single {
   status: number
@@ -11,7 +12,9 @@ interface Single {
 }
 
 /** Sends single captures one after another until stopped, and keeps how each was answered. */
-function sendSingles ({ url, projectApiKey }: Stack): { singles: readonly Single[], stop: () => Promise<Single[]> } {
+function sendSingles (
+  { url, projectApiKey }: RunningStack
+): { singles: readonly Single[], stop: () => Promise<Single[]> } {
   const singles: Single[] = []
   const stopping = new AbortController()
   const running = (async () => {
@@ -54,8 +57,8 @@ async function sendBatch (body: string): Promise<{ status: number, ms: number }>
 
 async function countOf (event: string): Promise<{ rows: number, unique: number }> {
   const [counts] = await stack.select<{ rows: number, unique: number }>(
-    'SELECT toUInt32(count()) AS rows, toUInt32(uniqExact(uuid)) AS unique FROM events WHERE event = {event:String}',
-    { event })
+    'SELECT toUInt32(count()) AS rows, toUInt32(uniqExact(uuid)) AS unique FROM events WHERE project_id = {project:UInt32} AND event = {event:String}',
+    { event, project: stack.project })
   return counts as { rows: number, unique: number }
 }
 

@@ -55,7 +55,7 @@ t.test('gives the block that all events would have been, byte for byte', async (
   fc.assert(fc.property(batches, (lists) => {
     const blocks = (lists as PlainEvent[][]).map((events) => encodeNativeBlock(buildBlock(events)))
     return join(blocks).equals(encodeNativeBlock(buildBlock((lists as PlainEvent[][]).flat())))
-  }), { numRuns: 300 })
+  }), { numRuns: 100 })
 })
 
 /** Rows of each block that are left out. */
@@ -77,7 +77,7 @@ t.test('gives the kept events, cell by cell', async () => {
     // A dictionary has the keys of the other rows as well.
     const expected = encodeNativeBlock(buildBlock(parts.flatMap(({ events }) => events), columns))
     return encodeNativeBlock(decodeNativeBlock(joined)).equals(expected)
-  }), { numRuns: 300 })
+  }), { numRuns: 100 })
 })
 
 for (const [keys, bytes] of [[300, 2], [70_000, 4]] as const) {
@@ -156,7 +156,7 @@ t.test('comes to an end with any bytes, and never joins blocks of another size',
       return true
     }
     return false
-  }), { numRuns: 2000 })
+  }), { numRuns: 600 })
 })
 
 const MONTH_MS = 31 * 86_400_000
