@@ -30,6 +30,7 @@ async function createEmptyDatabases (t: Test): Promise<Databases> {
   const admin = new Client({ connectionString: postgresUrl.href })
   await admin.connect()
   await admin.query(`CREATE DATABASE ${database} TEMPLATE template0`)
+  const server = createClient({ url: clickhouseUrl.href })
   postgresUrl.pathname = clickhouseUrl.pathname = `/${database}`
   const sql = new Client({ connectionString: postgresUrl.href })
   await sql.connect()
@@ -39,8 +40,8 @@ async function createEmptyDatabases (t: Test): Promise<Databases> {
     await sql.end()
     await admin.query(`DROP DATABASE ${database} WITH (FORCE)`)
     await admin.end()
-    await clickhouse.command({ query: `DROP DATABASE IF EXISTS ${database}` })
-    await clickhouse.close()
+    await server.command({ query: `DROP DATABASE IF EXISTS ${database}` })
+    await Promise.all([server.close(), clickhouse.close()])
   })
   return { databaseUrl: postgresUrl.href, clickhouseUrl: clickhouseUrl.href, sql, clickhouse }
 }
