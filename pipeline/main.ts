@@ -6,11 +6,13 @@ import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/he
 import { createLogger, type Logger } from '../platform/logger.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
-import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
+import { ensureStreams, openBucket, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
 import { followServerVersions, type ServerVersions } from '../platform/nats/server-versions.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
+import { INGEST_BUCKET } from '../schema/wire/ingest-presence.ts'
+import { PARTITIONS_BUCKET } from '../schema/wire/streams.ts'
 import { loadPipelineConfig, type PipelineConfig } from './pipeline-config.ts'
 import { startRollUp } from './definitions/roll-up-definitions.ts'
 import { MissingCounter } from './health/count-missing.ts'
@@ -23,7 +25,7 @@ import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
 import { createPipelineMetrics, type PipelineMetrics } from './pipeline-metrics.ts'
 import { choosePartitionOwner, findPartitions, type Partition } from './stream/find-partitions.ts'
 import { joinMembers, type Membership } from './stream/membership.ts'
-import { openPartitionRecords, openRecordBucket, type PartitionRecords } from './stream/partition-records.ts'
+import { openPartitionRecords, type PartitionRecords } from './stream/partition-records.ts'
 import { PartitionSupervisor } from './stream/partition-supervisor.ts'
 import { startRetention } from './periodic-rounds.ts'
 import { startPersons } from './persons/start-persons.ts'
@@ -34,7 +36,6 @@ import { insertPastViews } from './events/insert/insert-past-views.ts'
 import { createIsInserting, createReadTarget } from './events/insert/insert-target.ts'
 import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { runEventsPartition } from './events/events-partition.ts'
-import { openIngestBucket } from './accounting/keep-watermark.ts'
 import { type AccountingStores, startAccounting } from './accounting/start-accounting.ts'
 import { createListExports } from './windows/export/export-tasks.ts'
 import { startWindows } from './windows/run-closed-windows.ts'
@@ -89,7 +90,7 @@ runProcess('pipeline', async () => {
   const monitors = await startMonitors(config, { stores, records, metrics, logger })
   const accounting = startAccounting({
     stores,
-    bucket: await retryAtStart(() => openIngestBucket(connection, config.streams), logger),
+    bucket: await retryAtStart(() => openBucket(connection, INGEST_BUCKET, config.streams), logger),
     leads: () => membership.leads(),
     metrics,
     logger
@@ -228,7 +229,8 @@ async function startMonitors (
 ): Promise<Omit<StreamWatch, 'stop'> & { stop: () => Promise<unknown> }> {
   const { connection, sql, clickhouse, cluster } = stores
   const counter = new MissingCounter({
-    connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)
+    connection, records,
+    bucket: await retryAtStart(() => openBucket(connection, PARTITIONS_BUCKET, config.streams), logger)
   })
   const streams = watchStreams({ connection, counter, metrics, logger })
   const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })

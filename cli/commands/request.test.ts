@@ -3,10 +3,10 @@ import path from 'node:path'
 import t from 'tap'
 import { createNatsOnDemand } from '../../api/events/dead-letters/nats-on-demand.ts'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
-import { openIngestBucket } from '../../pipeline/accounting/keep-watermark.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { startTestStores } from '../../pipeline/testing/start-test-partition.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { presenceKey } from '../../schema/wire/ingest-presence.ts'
+import { INGEST_BUCKET, presenceKey } from '../../schema/wire/ingest-presence.ts'
 import { type Captured, runCaptured, startApi } from '../testing/run-captured.ts'
 
 const { run } = await startApi(t)
@@ -43,7 +43,7 @@ t.test('shows the watermark and who holds it back, and forgets a folder that is 
     await runCaptured(['request', 'DELETE', `/api/watermark/ingest/${id}`], env, { now: deps.now })
   t.match(await read(), { complete_through: null, held_by: null, ingest: [] })
 
-  const bucket = await openIngestBucket(connection, { replicas: 1 })
+  const bucket = await openBucket(connection, INGEST_BUCKET, { replicas: 1 })
   const entry = { host: 'one', folder: '/spool/0', publishedThrough: Date.parse('2026-01-02'), inFlight: 0, spoolBytes: 9, version: '1' }
   await bucket.put(presenceKey('ab'), JSON.stringify(entry))
   await clickhouse.client.insert({

@@ -14,8 +14,6 @@ export interface NatsServerOptions extends ServiceOptions {
   binary?: string | undefined
   /** Whether an older binary may be chosen. Default `refuse`. */
   old?: OldNatsServer
-  /** Port of the monitoring pages (`/varz`, `/jsz`) on 127.0.0.1; absent: none. */
-  monitoringPort?: number
   /**
    * True flushes a stream to the disk before each acknowledgement, so that it survives a power loss. False survives a
    * crash of the process, not of the machine, and is faster: tests. Default true.
@@ -76,9 +74,8 @@ export async function startNatsServer (options: NatsServerOptions): Promise<Serv
 }
 
 function renderConfig (folder: string, port: number, options: NatsServerOptions): string {
-  const monitoring = options.monitoringPort === undefined ? '' : `http: "127.0.0.1:${options.monitoringPort}"\n`
   return `listen: "127.0.0.1:${port}"
-${monitoring}server_name: ${options.serverName ?? 'millrace'}
+server_name: ${options.serverName ?? 'millrace'}
 max_payload: ${MAX_MESSAGE_BYTES}
 # Four of the largest messages may wait for a slow reader before it is disconnected.
 max_pending: ${4 * MAX_MESSAGE_BYTES}

@@ -18,7 +18,7 @@ import { type Ingest, startIngest } from '../start-ingest.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 
 const ingest = await startTestIngest(t)
-const bucket = await openBucket(ingest.connection, INGEST_BUCKET, { replicas: 1, history: 1, allow_direct: false })
+const bucket = await openBucket(ingest.connection, INGEST_BUCKET, { replicas: 1 })
 const own = path.join(ingest.dataDir, 'spool', '0')
 const logger = createLogger({ component: 'ingest', level: 'silent' })
 const warnings: string[] = []

@@ -204,11 +204,8 @@ export class Registry {
   async #openBucket (): Promise<KV> {
     const connection = this.#options.link.connection()
     if (connection === null) throw new Error('NATS is not connected')
-    // Direct reads may come from a replica that lags; these decide what is acknowledged.
-    this.#bucket ??= await openBucket(connection, INGEST_BUCKET, {
-      history: 1, replicas: this.#options.replicas, allow_direct: false
-    })
-    return this.#bucket
+    // Never direct reads, which may come from a replica that lags: these decide what is acknowledged.
+    return (this.#bucket ??= await openBucket(connection, INGEST_BUCKET, { replicas: this.#options.replicas }))
   }
 }
 

@@ -6,13 +6,14 @@ import { personUuid } from '../../schema/wire/identity.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { minuteOfReceipt } from '../../schema/wire/ledger.ts'
-import { HEADER } from '../../schema/wire/streams.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { HEADER, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { silentLogger, startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
 import { MissingCounter } from '../health/count-missing.ts'
 import { createPipelineMetrics } from '../pipeline-metrics.ts'
-import { newPartitionRecord, openPartitionRecords, openRecordBucket } from '../stream/partition-records.ts'
+import { newPartitionRecord, openPartitionRecords } from '../stream/partition-records.ts'
 import { createDriftCheck } from './check-drift.ts'
 
 function spanNow (): LedgerSpan {
@@ -53,7 +54,7 @@ t.test('the books balance through duplicates, dead letters, pieces and a takeove
   const first = await startTestPartition(t, stores)
   // What it finds is kept beside the partitions' records, and is no partition.
   const [records, bucket] = await Promise.all([
-    openPartitionRecords(connection, { replicas: 1 }), openRecordBucket(connection, { replicas: 1 })
+    openPartitionRecords(connection, { replicas: 1 }), openBucket(connection, PARTITIONS_BUCKET, { replicas: 1 })
   ])
   await waitFor(async () => await new MissingCounter({ connection, records, bucket }).count() !== null)
   t.not(await bucket.get('missing'), null)

@@ -3,16 +3,17 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import {
-  ANNOUNCE_AHEAD_MS, ANNOUNCED_KEY, ASK_SUBJECT, type IngestPosition, type IngestPresence, presenceKey
+  ANNOUNCE_AHEAD_MS, ANNOUNCED_KEY, ASK_SUBJECT, INGEST_BUCKET, type IngestPosition, type IngestPresence, presenceKey
 } from '../../schema/wire/ingest-presence.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { startTestStores } from '../testing/start-test-partition.ts'
-import { openIngestBucket, type WatermarkDeps, WatermarkKeeper } from './keep-watermark.ts'
+import { type WatermarkDeps, WatermarkKeeper } from './keep-watermark.ts'
 
 const { connection, clickhouse: { client: clickhouse } } = await startTestStores(t)
-const bucket = await openIngestBucket(connection, { replicas: 1 })
+const bucket = await openBucket(connection, INGEST_BUCKET, { replicas: 1 })
 const manager = await jetstreamManager(connection)
 const START = Date.now()
 

@@ -7,9 +7,8 @@ import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { manageJetStream, openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
-import { INGEST_BUCKET } from '../../schema/wire/ingest-presence.ts'
 import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { DEAD_AFTER_MS } from '../stream/membership.ts'
 import { describeWatermark, watermarkPart, type WatermarkState } from './describe-watermark.ts'
@@ -54,11 +53,6 @@ export interface WatermarkDeps {
   deadAfterMs?: number
   metrics: Metrics
   logger: Logger
-}
-
-/** Opens the bucket of ingest; creates it when it is missing. */
-export async function openIngestBucket (connection: NatsConnection, { replicas }: { replicas: number }): Promise<KV> {
-  return await openBucket(connection, INGEST_BUCKET, { history: 1, replicas, allow_direct: false })
 }
 
 /**

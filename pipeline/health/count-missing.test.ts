@@ -2,10 +2,11 @@ import { open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
-import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { EVENTS_STREAM, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { openPartitionRecords, openRecordBucket } from '../stream/partition-records.ts'
+import { openPartitionRecords } from '../stream/partition-records.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { startTestPartition, startTestStores, type TestStores } from '../testing/start-test-partition.ts'
 import { MissingCounter, type MissingReading } from './count-missing.ts'
@@ -15,7 +16,7 @@ const MESSAGES = 400
 
 async function createCounter ({ connection }: TestStores): Promise<MissingCounter> {
   const [records, bucket] = await Promise.all([
-    openPartitionRecords(connection, { replicas: 1 }), openRecordBucket(connection, { replicas: 1 })
+    openPartitionRecords(connection, { replicas: 1 }), openBucket(connection, PARTITIONS_BUCKET, { replicas: 1 })
   ])
   return new MissingCounter({ connection, records, bucket })
 }

@@ -147,7 +147,7 @@ export class Membership {
 export async function joinMembers (
   connection: NatsConnection, options: { id: string, replicas: number, logger: Logger }
 ): Promise<Membership> {
-  const bucket = await openBucket(connection, MEMBERS_BUCKET, { history: 1, replicas: options.replicas })
+  const bucket = await openBucket(connection, MEMBERS_BUCKET, { replicas: options.replicas, isDirect: true })
   const membership = new Membership(options.id, bucket, options.logger)
   await membership.join()
   return membership

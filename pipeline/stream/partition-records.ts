@@ -1,6 +1,6 @@
 /** Durable records of the partitions of events, and the bucket in NATS that keeps them. */
 import { JetStreamApiError } from '@nats-io/jetstream'
-import type { KV, KvEntry } from '@nats-io/kv'
+import type { KvEntry } from '@nats-io/kv'
 import { MillraceError } from '../../engines/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
@@ -149,16 +149,11 @@ export interface PartitionRecords {
   replace: (partition: Partition, record: PartitionRecord | null, revision: number) => Promise<number>
 }
 
-/** Opens the bucket of the records; creates it when it is missing. */
-export async function openRecordBucket (connection: NatsConnection, { replicas }: { replicas: number }): Promise<KV> {
-  // Direct reads may come from a replica that lags. Records are read rarely, so the leader always answers.
-  return await openBucket(connection, PARTITIONS_BUCKET, { history: 1, replicas, allow_direct: false })
-}
-
+/** Opens the bucket of the records, and creates it when it is missing. */
 export async function openPartitionRecords (
   connection: NatsConnection, options: { replicas: number }
 ): Promise<PartitionRecords> {
-  const bucket = await openRecordBucket(connection, options)
+  const bucket = await openBucket(connection, PARTITIONS_BUCKET, options)
   return {
     list: async () => {
       const records = new Map<string, PartitionRecord>()

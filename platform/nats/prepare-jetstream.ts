@@ -1,5 +1,5 @@
 import { jetstream, jetstreamManager, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
-import { type KV, Kvm, type KvOptions } from '@nats-io/kv'
+import { type KV, Kvm } from '@nats-io/kv'
 import { type StreamLimits, streamSettings, type StreamSettings } from '../../schema/wire/streams.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Logger } from '../logger.ts'
@@ -68,17 +68,17 @@ function mismatch (settings: StreamSettings, field: 'retention' | 'storage' | 'd
  * Opens a key-value bucket, makes it when it is missing, and brings its replicas to the given number: the client leaves
  * those of an existing bucket as they are, so one that was made on a single server would stay on one of three.
  *
+ * @param options.isDirect  Reads may come from a replica that lags. Default: always from the leader.
  * @throws what JetStream says, for example while a cluster has no leader.
  */
 export async function openBucket (
-  connection: NatsConnection, name: string, options: Partial<KvOptions> & { replicas: number }
+  connection: NatsConnection, name: string, { replicas, isDirect = false }: { replicas: number, isDirect?: boolean }
 ): Promise<KV> {
+  const options = { history: 1, replicas, allow_direct: isDirect }
   const bucket = await new Kvm(jetstream(connection, { timeout: REQUEST_TIMEOUT_MS })).create(name, options)
   const manager = await manageJetStream(connection)
   const { config } = await manager.streams.info(`KV_${name}`)
-  if (config.num_replicas !== options.replicas) {
-    await manager.streams.update(config.name, { ...config, num_replicas: options.replicas })
-  }
+  if (config.num_replicas !== replicas) await manager.streams.update(config.name, { ...config, num_replicas: replicas })
   return bucket
 }
 

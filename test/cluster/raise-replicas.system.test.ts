@@ -35,7 +35,7 @@ t.test('streams and buckets that were made with one replica get three when they 
       await ensureStreams(connection, { replicas, eventsMaxBytes: 1e7, deadLetterMaxBytes: 1e7 })
     }, logger)
     const bucket = await retryAtStart(
-      async () => await openBucket(connection, PARTITIONS_BUCKET, { history: 1, replicas }), logger)
+      async () => await openBucket(connection, PARTITIONS_BUCKET, { replicas }), logger)
     await retryAtStart(async () => await bucket.put('kept', 'a record'), logger)
   }
 

@@ -117,7 +117,7 @@ t.test('says what became of an event', async (t) => {
   })
   t.match(await receipt(unknown), { fate: 'unknown', searched: { messages: 2, of: 2 } })
 
-  const bucket = await openBucket(connection, INGEST_BUCKET, { replicas: 1, history: 1, allow_direct: false })
+  const bucket = await openBucket(connection, INGEST_BUCKET, { replicas: 1 })
   const presence = { processId: 'spooling', at: Date.now(), inFlight: 0, spoolBytes: 9, spooledSince: Date.parse(AGAIN), publishedThrough: 0 }
   await bucket.put(presenceKey('a'), JSON.stringify(presence))
   await bucket.put(presenceKey('b'), JSON.stringify({ ...presence, processId: 'busy', spoolBytes: 0, spooledSince: null, inFlight: 2 }))

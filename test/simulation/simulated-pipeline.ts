@@ -97,7 +97,7 @@ export async function startSimulatedPipeline (
  * something, so here nothing is missed.
  */
 async function openWatchedBucket (connection: FakeConnection, name: string): Promise<KV> {
-  const bucket = await openBucket(connection.asNats(), name, { history: 1, replicas: 1, allow_direct: false })
+  const bucket = await openBucket(connection.asNats(), name, { replicas: 1 })
   return Object.assign(bucket, {
     watch: async () => {
       const entries = newPushed()
