@@ -1,7 +1,7 @@
 /** Lifecycle and stickiness, as a picture and a table. */
 import { formatCounted } from '../format.ts'
+import { type Column, Rows } from '../frame/lists.tsx'
 import { Chart } from '../sql/result-chart.tsx'
-import { Table } from '../states.tsx'
 import { type Open, PeopleNumber } from './persons-behind.tsx'
 import { type Answered, formatShare, type LifecycleAnswer, pointName, shareOf, type StickinessAnswer } from './question-definition.ts'
 
@@ -11,14 +11,14 @@ export function LifecycleView ({ answered: { timezone }, answer: { points, state
   const names = points.map(({ start }) => pointName(start, timezone))
   const partial = points.map(({ is_partial: isPartial }) => isPartial)
   const table = (
-    <Table label='Lifecycle' class='dense' head={['From', ...states.map(({ state }) => `#${state}`)]}>
-      {points.map(({ start, is_partial: isPartial }, at) => (
-        <tr key={start}>
-          <td><time dateTime={start}>{names[at]}</time><span class='hint'>{isPartial && ' partial'}</span></td>
-          {states.map(({ state, values }) => <td key={state} class='number'><PeopleNumber of={values[at]} title={`${state}, ${names[at]}`} cell={{ start, state }} open={open} /></td>)}
-        </tr>
-      ))}
-    </Table>
+    <Rows
+      label='Lifecycle' class='dense' of={points} columns={[
+        ['From', ({ start, is_partial: isPartial }, at) => <><time dateTime={start}>{names[at]}</time><span class='hint'>{isPartial && ' partial'}</span></>],
+        ...states.map(({ state, values }): Column<typeof points[number]> => [
+          `#${state}`, ({ start }, at) => <PeopleNumber of={values[at]} title={`${state}, ${names[at]}`} cell={{ start, state }} open={open} />
+        ])
+      ]}
+    />
   )
   return (
     <>
@@ -41,15 +41,13 @@ export function StickinessView ({ answer: { counts }, unit, open }: { answer: St
         columns={[{ name: 'active in', type: 'String' }, { name: 'people', type: 'Float64' }]}
         rows={counts.map(({ periods, people }) => [formatCounted(periods, unit), people])} along='periods' chosen={{ kind: 'bar', x: 0, y: [1] }}
       />
-      <Table label='Stickiness' class='dense' head={['Active in', '#People', '#Share']}>
-        {counts.map(({ periods, people }) => (
-          <tr key={periods}>
-            <td>{formatCounted(periods, unit)}</td>
-            <td class='number'><PeopleNumber of={people} title={`Active in ${formatCounted(periods, unit)}`} cell={{ periods }} open={open} /></td>
-            <td class='number'>{formatShare(shareOf(people, everybody))}</td>
-          </tr>
-        ))}
-      </Table>
+      <Rows
+        label='Stickiness' class='dense' of={counts} columns={[
+          ['Active in', ({ periods }) => formatCounted(periods, unit)],
+          ['#People', ({ periods, people }) => <PeopleNumber of={people} title={`Active in ${formatCounted(periods, unit)}`} cell={{ periods }} open={open} />],
+          ['#Share', ({ people }) => formatShare(shareOf(people, everybody))]
+        ]}
+      />
     </>
   )
 }
