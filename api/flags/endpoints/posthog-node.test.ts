@@ -16,7 +16,7 @@ import { EVERY_PROPERTY } from '../../testing/random-values.ts'
 const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 20_260_615)
 
 /** Pairs of flag and user; `MILLRACE_TEST_PAIRS=20000 npx node api/flags/endpoints/posthog-node.test.ts` for more. */
-const PAIRS = Number(process.env.MILLRACE_TEST_PAIRS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 20_000 : 6000))
+const PAIRS = Number(process.env.MILLRACE_TEST_PAIRS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 20_000 : 2400))
 const ZONES = ['UTC', 'Europe/Berlin', 'Australia/Lord_Howe']
 const FLAGS = 150
 const USERS = Math.ceil(PAIRS / ZONES.length / FLAGS)
