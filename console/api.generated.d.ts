@@ -4297,6 +4297,10 @@ export interface components {
                 /** @enum {string} */
                 flags: "answered" | "no answer";
             };
+            exports: {
+                /** @description Age of the oldest window that an export has not written; null: there are no exports. */
+                lagSeconds: number | null;
+            };
             ingest: {
                 /** @description Events since start. */
                 accepted: number | null;

@@ -87,6 +87,9 @@ export function buildStatus (before: Reading, now: Reading): Status {
       lastError: findText(of('pipeline'), 'backup', 'lastError'),
       lastWarning: findText(of('pipeline'), 'backup', 'lastWarning')
     },
+    exports: {
+      lagSeconds: extreme(Math.max, of('pipeline').flatMap(({ metrics }) => [...metrics.by(`${PIPELINE}_export_lag_seconds`, 'export').values()]))
+    },
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
       flagEvaluationsPerSecond: rate('api', 'millrace_api_flag_evaluations_total'),

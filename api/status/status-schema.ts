@@ -72,6 +72,7 @@ export const statusSchema = {
       ageSeconds: figure('Of the last complete one.'), durationSeconds: figure(), intervalSeconds: figure('0: none are scheduled.'),
       failed: { type: 'boolean' }, lastError: { type: ['string', 'null'] }, lastWarning: { type: ['string', 'null'] }
     }),
+    exports: object({ lagSeconds: figure('Age of the oldest window that an export has not written; null: there are no exports.') }),
     api: object({ requestsPerSecond: figure(), flagEvaluationsPerSecond: figure(), requestMs: figure() }),
     stores,
     powerCuts: { type: ['string', 'null'], description: 'Reason why a power cut may lose data; null while no process reports one.' }

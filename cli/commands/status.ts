@@ -158,6 +158,7 @@ function listLines (status: Status): string[] {
     row('postgres', stores.postgres === null ? UNKNOWN : 'ok', stores.postgres === null ? [] : [bytes(stores.postgres.bytes), stores.postgres.version]),
     row('nats', stores.nats === null ? UNKNOWN : status.powerCuts === null ? 'ok' : 'too old', stores.nats === null ? [] : [stores.nats.version]),
     ...backupRow(status.backup),
+    ...exportsRow(status.exports),
     row('api', state('api'), [
       `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
     ]),
@@ -196,6 +197,9 @@ function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean 
   return missing === 0 && extra === 0
 }
 
+/** As the alert on it. */
+const EXPORT_LATE_S = 3600
+
 /** Nothing where no backups are made. */
 function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): string[] {
   if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
@@ -205,6 +209,11 @@ function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, last
     ...lastError === null ? [] : [oneLine(lastError)],
     ...lastWarning === null ? [] : [oneLine(lastWarning)]
   ])]
+}
+
+/** Nothing where there are no exports. */
+function exportsRow ({ lagSeconds }: Status['exports']): string[] {
+  return lagSeconds === null ? [] : [row('exports', lagSeconds > EXPORT_LATE_S ? 'late' : 'ok', [`${seconds(lagSeconds)} late`])]
 }
 
 /** Of a text from elsewhere, what a line of a terminal can show. */

@@ -73,6 +73,7 @@ const GROUPS: ScreenGroup[] = [
     screens: [
       { name: 'connect', title: 'Connect', words: 'sdk snippet install', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
       { name: 'imports', title: 'Imports', words: 'migration history', scope: 'event:read', isOfProject: true, load: async () => (await import('./imports/imports-screen.tsx')).ImportsScreen },
+      { name: 'exports', title: 'Exports', words: 'parquet s3 warehouse batch', scope: 'project:read', isOfProject: true, load: async () => (await import('./administration/exports-screen.tsx')).ExportsScreen },
       { name: 'usage', title: 'Usage', words: 'quota limit volume', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
       { name: 'keys', title: 'Keys', words: 'token login access', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
       {

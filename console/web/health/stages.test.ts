@@ -28,6 +28,7 @@ function build (changes: Partial<Status> = {}): Status {
     backup: {
       ageSeconds: null, durationSeconds: null, intervalSeconds: 0, failed: false, lastError: null, lastWarning: null
     },
+    exports: { lagSeconds: null },
     api: { requestsPerSecond: 0, flagEvaluationsPerSecond: 0, requestMs: null },
     stores: {
       nats: { version: '2.14' },
