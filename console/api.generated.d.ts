@@ -416,7 +416,7 @@ export interface paths {
         put?: never;
         /**
          * Create a cohort
-         * @description All persons whose properties match the filters. A cohort cannot be changed; create another one instead.
+         * @description All persons whose properties match the filters, or the stored persons behind a number of a question. A cohort cannot be changed; create another one instead.
          *
          *     Requires the scope feature_flag:write.
          */
@@ -2799,6 +2799,8 @@ export interface components {
             /** @description true: a list of persons instead of filters. */
             is_static: boolean;
             name: string;
+            /** @description Persons of a static cohort; null: not counted. */
+            people: number | null;
         };
         DeadLetter: {
             /** @description Error message. */
@@ -5679,10 +5681,49 @@ export interface operations {
             content: {
                 "application/json": {
                     /** @description `{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`. */
-                    filters: {
+                    filters?: {
                         [key: string]: unknown;
                     };
                     name: string;
+                    /** @description In place of `filters`: a number of an answer, whose persons as of now become a static cohort. Also needs the scopes query:read and person:read. */
+                    question?: {
+                        /** @description Position of a number in the answer. */
+                        cell: {
+                            /**
+                             * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                             * @enum {string}
+                             */
+                            outcome?: "reached" | "lost";
+                            /**
+                             * @description All events or people, or one part of the breakdown.
+                             * @enum {string}
+                             */
+                            part?: "all" | "value" | "not_set" | "rest";
+                            /** @description Stickiness: number of periods in which people were active. */
+                            periods?: number;
+                            /** @description Trend: a value of the previous period. */
+                            previous?: boolean;
+                            /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                            returned?: number;
+                            /** @description Trend: index of the series, from 0. */
+                            series?: number;
+                            /** @description Trend, lifecycle: `start` of the point; null for the total of a trend. Retention: `start` of the period in which people started. */
+                            start?: string | null;
+                            /**
+                             * @description Lifecycle: state of the people.
+                             * @enum {string}
+                             */
+                            state?: "new" | "returning" | "resurrecting" | "dormant";
+                            /** @description Funnel: the step, from 1. */
+                            step?: number;
+                            /** @description The value of the property; null unless `part` is `value`. */
+                            value?: string | null;
+                        };
+                        /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+                        definition: {
+                            [key: string]: unknown;
+                        };
+                    };
                 };
             };
         };

@@ -153,3 +153,32 @@ t.test('names with every kind of quote stay names', async (t) => {
   const { status, body } = await api.call('POST', '~/questions/answer', { definition: { ...PAID, series, breakdown: { property: hostile } } })
   t.match({ status, body }, { status: 200, body: { answer: { lines: [] } } })
 })
+
+t.test('the stored persons behind a number become a cohort that flags can name', async (t) => {
+  const { call, projectId } = await api.inNewProject()
+  const ids = ['p1', 'p2', 'p3']
+  await client.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: ids.map((distinctId) => ({
+      project_id: projectId, uuid: crypto.randomUUID(), event: 'paid', distinct_id: distinctId, timestamp: '2026-03-05 09:00:00', received_at: '2026-03-05 09:00:00', properties: '{}'
+    }))
+  })
+  const persons = await client.query({ query: `SELECT distinct_id, toString(person_id) AS person FROM events WHERE project_id = ${projectId} ORDER BY 1`, format: 'JSONEachRow' })
+  const known = (await persons.json<{ distinct_id: string, person: string }>()).slice(0, 2)
+  for (const { distinct_id: id, person } of known) {
+    await api.sql`WITH p AS (INSERT INTO persons (project_id, uuid) VALUES (${projectId}, ${person}) RETURNING id)
+      INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) SELECT ${projectId}, ${id}, id FROM p`
+  }
+  const question = { definition: PAID, cell: { start: '2026-03-05' } }
+  const { status, body: cohort } = await call('POST', '~/cohorts', { name: 'Payers', question })
+  t.match({ status, cohort }, { status: 201, cohort: { name: 'Payers', is_static: true, filters: null, people: 2 } }, 'nobody is stored of the third')
+  t.match((await call('GET', '~/cohorts')).body.results, [{ name: 'Payers', people: 2 }])
+  t.equal((await call('POST', '~/feature_flags', { key: 'for-payers', filters: { groups: [{ properties: [{ type: 'cohort', key: 'id', operator: 'in', value: cohort.id }] }] } })).status, 201)
+
+  t.match(await call('POST', '~/cohorts', { name: 'Both', question, filters: {} }), { status: 400, body: { attr: 'filters' } })
+  t.match(await call('POST', '~/cohorts', { name: 'Neither' }), { status: 400, body: { attr: 'filters' } })
+  t.match(await call('POST', '~/cohorts', { name: 'n', question: { definition: PAID, cell: { series: 3 } } }), { status: 400, body: { attr: 'cell__series' } })
+  const { key } = await createPersonalKey(api.sql, { email: api.user.email, label: '', scopes: ['feature_flag:write', 'query:read'], projectIds: null, expiresAt: null })
+  await api.keys.refresh()
+  t.equal((await send(api.app, { method: 'POST', url: `/api/projects/${projectId}/cohorts`, headers: { authorization: `Bearer ${key}` }, payload: { name: 'n', question } })).status, 403)
+})

@@ -74,7 +74,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
 }
 
 /** @throws {HttpError} 400 naming a field that the answer does not have. */
-function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, ...cell }: Value<typeof cellSchema>): Cell {
+export function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, ...cell }: Value<typeof cellSchema>): Cell {
   const isBrokenDown = 'breakdown' in question && question.breakdown !== null
   if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} is not broken down.`)
   if ((of === 'value') !== (value !== null)) throw invalidField('cell__value', 'It is given with the part "value", and with no other.')
@@ -105,7 +105,7 @@ function readCell (question: Question, { part: of = 'all', value = null, series 
 }
 
 /** Asks for as long as the client waits. */
-async function ask<T> (
+export async function ask<T> (
   access: Access, reply: FastifyReply, deps: QuestionDeps, answer: (asking: Asking) => Promise<T>
 ): Promise<T> {
   const asking = await readAsking(deps, { projectId: access.projectId, logComment: logCommentOf(access) })

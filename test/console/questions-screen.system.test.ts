@@ -76,6 +76,13 @@ t.test('a funnel by country is put together with the keyboard, says who dropped 
   await page.getByRole('button', { name: '3 dropped out before step 2' }).click()
   await page.getByRole('dialog').getByRole('link').nth(2).waitFor()
   t.equal(await page.getByRole('dialog').getByRole('link').count(), 3)
+  await page.getByRole('button', { name: 'Save as a cohort …' }).click()
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await page.getByText('The cohort has 0 persons.').waitFor()
+  const { page: flag } = await open((await page.getByRole('link', { name: 'New flag for it' }).getAttribute('href'))!.replace('/console', ''))
+  t.equal(await flag.getByLabel('Cohort').locator('option:checked').innerText(), 'Did not reach step 2')
+  await flag.close()
+  await page.getByRole('dialog').last().getByRole('button', { name: 'Close' }).click()
   // Nobody was identified, so no person is stored: the link leads to the events.
   const { page: events } = await open((await page.getByRole('dialog').getByRole('link').first().getAttribute('href'))!.replace('/console', ''))
   await events.getByRole('cell', { name: 'search' }).first().waitFor()

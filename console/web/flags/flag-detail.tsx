@@ -36,10 +36,11 @@ const NEW_FLAG: FeatureFlag = {
   updated_at: ''
 }
 
-/** The flag, or with the variant that an experiment found for everybody, as the address asks. */
+/** The flag, or as the address asks: with the variant that an experiment found for everybody, or for a cohort. */
 function draftOf (flag: FeatureFlag): FlagDefinition {
-  const winner = query.value.get('everybody')
+  const [winner, cohort] = [query.value.get('everybody'), query.value.get('cohort')]
   const definition = toDefinition(flag)
+  if (cohort !== null) return { ...definition, filters: { groups: [{ properties: [{ type: 'cohort', key: 'id', operator: 'in', value: Number(cohort) }], rollout_percentage: 100 }] } }
   return winner === null ? definition : { ...definition, active: true, filters: giveToEverybody(definition.filters, winner) }
 }
 

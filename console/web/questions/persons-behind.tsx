@@ -1,10 +1,14 @@
+import { useState } from 'preact/hooks'
+import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { toCsv } from '../boards/answer-table.ts'
+import { TextsDialog } from '../confirm.tsx'
 import { formatCount, formatCounted, showText, zoneLabel } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
 import { fileName, offerFile } from '../offer-file.ts'
 import { linkTo, projectId } from '../router.ts'
+import { may } from '../session.ts'
 import { Dialog, Show, Time } from '../states.tsx'
 import { type Definition, formatMeasure } from './question-definition.ts'
 
@@ -48,6 +52,7 @@ export function PersonsBehind ({ definition, behind: { title, cell }, onClose }:
   const ask = async (limit: number, signal?: AbortSignal): Promise<BehindAnswer> =>
     await request<BehindAnswer>(`/api/projects/${projectId.value}/questions/persons`, { method: 'POST', body: { definition, cell, limit }, ...signal && { signal } })
   const list = useLoaded(`persons ${JSON.stringify(cell)}`, async (signal) => await ask(LISTED, signal))
+  const [isNaming, setNaming] = useState(false)
   async function download (): Promise<void> {
     const rows = (await ask(EXPORTED)).results.map(({ person_id: person, name, at, value }) =>
       [person, name, at ?? '', String(value ?? '')].map((text, index) => ({ text, isNumber: index === 3 && text !== '' })))
@@ -73,10 +78,34 @@ export function PersonsBehind ({ definition, behind: { title, cell }, onClose }:
           )
         }}
       </Show>
+      {isNaming && <SaveCohort title={title} question={{ definition, cell }} onClose={() => setNaming(false)} />}
       <p class='actions'>
+        {may('feature_flag:write') && <button type='button' onClick={() => setNaming(true)}>Save as a cohort …</button>}
         <button type='button' onClick={() => { void download() }}>CSV</button>
         <button type='button' onClick={onClose}>Close</button>
       </p>
+    </Dialog>
+  )
+}
+
+interface SaveCohortProps { title: string, question: { definition: Definition, cell: Cell }, onClose: () => void }
+
+/** Keeps who is behind the number now; who did it later is not added. */
+function SaveCohort ({ title, question, onClose }: SaveCohortProps) {
+  const [saved, setSaved] = useState<Schema<'Cohort'>>()
+  const save = async (texts: Record<string, string>): Promise<void> =>
+    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question } }))
+  if (saved === undefined) {
+    return (
+      <TextsDialog title='Save as a cohort' texts={{ name: title.slice(0, 200) }} save={save} onClose={() => {}}>
+        <p class='hint'>These persons, as of now. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.</p>
+      </TextsDialog>
+    )
+  }
+  return (
+    <Dialog title={`Saved: ${showText(saved.name, 80)}`} onClose={onClose}>
+      <p role='status'>The cohort has {formatCounted(saved.people, 'person', 'persons')}. <a {...linkTo(`/projects/${projectId.value}/flags/new?cohort=${saved.id}`)}>New flag for it</a></p>
+      <p class='actions'><button type='button' onClick={onClose}>Close</button></p>
     </Dialog>
   )
 }
