@@ -14,7 +14,7 @@ const LARGE_BYTES = 500_000
 const OWNERS = 60
 
 /** How often each of them changes in a batch. */
-const ROUNDS = 5
+const ROUNDS = 2
 
 /** Stores persons `person 1` to 60, groups `group 1` to 60, and a small one of both. */
 async function storeOwners (sql: Sql): Promise<void> {

@@ -13,7 +13,7 @@ import { createTestClickHouse } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 39)
-const EVENTS = 600
+const EVENTS = 250
 const logger = createLogger({ component: 'test', level: 'silent' })
 
 /** Around our limit, that of Python and that of ClickHouse, and beyond that of Postgres. */
