@@ -62,6 +62,23 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('combobox', { name: 'Event' }).fill('bought')
     await page.getByRole('button', { name: 'Create a draft' }).click()
     await page.getByText('There are none before the start').waitFor()
+    await page.getByRole('region', { name: 'Size and length' }).getByRole('row', { name: /without CUPED/ }).waitFor()
+    await page.getByRole('button', { name: 'Analysis' }).click()
+    const analysis = page.getByRole('dialog', { name: 'Analysis' })
+    await analysis.getByRole('combobox', { name: 'Compare with' }).selectOption('control')
+    await analysis.getByLabel('Persons who saw several variants').selectOption('first_seen')
+    await analysis.getByLabel(/CUPED/).check()
+    await analysis.getByLabel(/by another event/).check()
+    await analysis.getByRole('combobox', { name: 'Exposure' }).fill('$feature_flag_called')
+    t.same(await findBarriers(page), [], 'the dialog of the analysis')
+    await analysis.getByRole('button', { name: 'Save' }).click()
+    await analysis.waitFor({ state: 'hidden' })
+    t.match(await stack.sql`SELECT parameters FROM experiments WHERE project_id = ${stack.project}`, [{
+      parameters: {
+        minimum_detectable_effect: 5, stats_config: { baseline_variant_key: 'control', cuped: { enabled: true } },
+        exposure_criteria: { multiple_variant_handling: 'first_seen', exposure_config: { event: '$feature_flag_called' } }
+      }
+    }])
     await page.getByRole('button', { name: 'Launch' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Launch' }).click()
     await page.getByText('Nobody was exposed yet').waitFor()
@@ -84,11 +101,17 @@ t.test('flags and experiments in the console', async (t) => {
     await dialog.getByRole('button', { name: 'Add a metric' }).click()
     await second.getByLabel('Measure').selectOption('count')
     await second.getByRole('combobox', { name: 'Event' }).fill('boughd')
+    await dialog.getByRole('button', { name: 'Add a metric' }).click()
+    const third = dialog.getByRole('listitem').nth(2)
+    await third.getByLabel('Measure').selectOption('ratio')
+    await third.getByRole('combobox', { name: 'Sum of', exact: true }).fill('bought')
+    await third.getByLabel('Property with the number of the numerator').fill('amount')
+    await third.getByRole('combobox', { name: 'By the sum of' }).fill('bought')
     t.same(await findBarriers(page), [], 'the dialog')
     await dialog.getByRole('button', { name: 'Save' }).click()
-    await page.getByText('bought; also sum of bought by amount; count of boughd').waitFor()
+    await page.getByText('bought; also sum of bought by amount; count of boughd; bought by bought').waitFor()
     t.match(await stack.sql`SELECT secondary_metrics FROM experiments WHERE project_id = ${stack.project}`, [{
-      secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }]
+      secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }, { kind: 'ratio', numerator: { event: 'bought', property: 'amount' }, denominator: { event: 'bought' } }]
     }])
     const refresh = page.getByRole('button', { name: 'Compute again' })
     await askUntil(async () => await refresh.click(), page.getByText('There is a difference. The best is most likely test.'))
@@ -123,7 +146,14 @@ t.test('flags and experiments in the console', async (t) => {
       groups: [{ properties: [], rollout_percentage: 100 }], variants: [{ key: 'control', rollout_percentage: 0 }, { key: 'test', rollout_percentage: 100 }]
     }])
     t.notMatch(page.url(), /everybody/)
-    t.same(problems, [])
+
+    await stack.sql`UPDATE feature_flags SET filters = filters || '{"holdout":{"id":"7","exclusion_percentage":10}}' WHERE key = 'checkout' AND project_id = ${stack.project}`
+    const [{ id } = { id: 0 }] = await stack.sql<{ id: number }[]>`SELECT id FROM experiments WHERE project_id = ${stack.project}`
+    const { page: held, problems: others } = await open(`${home}/experiments/${id}`)
+    await held.getByRole('heading', { name: 'Holdout 7' }).waitFor()
+    t.match(await held.getByRole('region', { name: 'Holdout' }).getByRole('row', { name: /^launched/ }).innerText(), /400/)
+    await held.close()
+    t.same([...problems, ...others], [])
     await page.close()
   })
 

@@ -8,6 +8,7 @@ import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Again, Facts, Show, Time } from '../states.tsx'
+import { AnalysisDialog, Holdout, Plan } from './analysis-fields.tsx'
 import { describeMetric, listSecondaryMetrics, nameOfMetric } from './describe-metric.ts'
 import { type Experiment, type ExperimentResults, type SecondaryResults, statusOf } from './describe-experiment.ts'
 import { SecondaryDialog } from './metric-fields.tsx'
@@ -42,7 +43,8 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
   const flag = showText(experiment.feature_flag_key, 60)
   const further = listSecondaryMetrics(experiment.secondary_metrics)
   const [step, setStep] = useState<(typeof STEPS)[string][number]>()
-  const [isEditing, setEditing] = useState(false)
+  const [editing, setEditing] = useState<'metrics' | 'analysis'>()
+  const dialog = { experiment, path: `${pathOf(experiment.id)}/`, onClose: () => setEditing(undefined), onDone: onChanged }
   return (
     <>
       <Title name={experiment.name} max={120} />
@@ -58,10 +60,12 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
       {may('experiment:write') && (
         <div class='toolbar'>
           {STEPS[status]?.map((each) => <button key={each.name} type='button' onClick={() => setStep(each)}>{each.name} …</button>)}
-          <button type='button' onClick={() => setEditing(true)}>Secondary metrics …</button>
+          <button type='button' onClick={() => setEditing('metrics')}>Secondary metrics …</button>
+          <button type='button' onClick={() => setEditing('analysis')}>Analysis …</button>
         </div>
       )}
-      {isEditing && <SecondaryDialog experiment={experiment} path={`${pathOf(experiment.id)}/`} onClose={() => setEditing(false)} onDone={onChanged} />}
+      {editing === 'metrics' && <SecondaryDialog {...dialog} />}
+      {editing === 'analysis' && <AnalysisDialog {...dialog} />}
       {step !== undefined && (
         <Ask
           title={`${step.name}: ${showText(experiment.name, 60)}`} action={step.name} onClose={() => setStep(undefined)} onDone={onChanged}
@@ -72,8 +76,14 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
       )}
       <h2>Results</h2>
       {status === 'draft' || status === 'planned'
-        ? <p class='hint'>There are none before the start: what happened earlier does not count.</p>
+        ? (
+          <>
+            <p class='hint'>There are none before the start: what happened earlier does not count.</p>
+            <Plan path={dialog.path} />
+          </>
+          )
         : <ShownResults experiment={experiment} isEnded={status === 'ended'} />}
+      <Holdout experiment={experiment} />
     </>
   )
 }

@@ -60,7 +60,7 @@ function Verdict ({ result }: { result: Results }) {
   )
 }
 
-function VariantTable ({ result, label }: { result: Results, label: string }) {
+export function VariantTable ({ result, label }: { result: Results, label: string }) {
   return (
     <Table
       label={label} class='dense'

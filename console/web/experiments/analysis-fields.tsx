@@ -1,0 +1,117 @@
+/** How results of an experiment are computed, how long it has to run, and its holdout. */
+import { useState } from 'preact/hooks'
+import { fieldsOf, itemsOf } from '../../../engines/fields.ts'
+import type { Answer } from '../../api-types.ts'
+import { request } from '../api-client.ts'
+import { FormDialog } from '../confirm.tsx'
+import { formatCount, formatRate, showText } from '../format.ts'
+import { useAnswer } from '../load.ts'
+import { EventField, NameLists, useNames } from '../questions/event-fields.tsx'
+import { EMPTY_EVENT } from '../questions/question-definition.ts'
+import { projectId } from '../router.ts'
+import { Checkbox, Select, Show, Table } from '../states.tsx'
+import type { Experiment, Results } from './describe-experiment.ts'
+import { VariantTable } from './results-picture.tsx'
+
+const variantsOf = ({ feature_flag: { filters } }: Experiment): string[] =>
+  itemsOf(fieldsOf(fieldsOf(filters)['multivariate'])['variants']).map((variant) => String(fieldsOf(variant)['key']))
+
+/** Who counts and for what: the parameters that results obey. Others stay as they are. */
+export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experiment: Experiment, path: string, onClose: () => void, onDone: () => void }) {
+  const [parameters, setParameters] = useState(fieldsOf(experiment.parameters))
+  const names = useNames('events', 'properties')
+  const [criteria, stats] = [fieldsOf(parameters['exposure_criteria']), fieldsOf(parameters['stats_config'])]
+  const [cuped, exposure] = [fieldsOf(stats['cuped']), criteria['exposure_config'] ?? null]
+  const set = (fields: object): void => setParameters({ ...parameters, ...fields })
+  const setStats = (fields: object): void => set({ stats_config: { ...stats, ...fields } })
+  const setCriteria = (fields: object): void => set({ exposure_criteria: { ...criteria, ...fields } })
+  const { event, properties } = fieldsOf(exposure)
+  const excluded = itemsOf(parameters['excluded_variants'])
+  const variants = variantsOf(experiment)
+  return (
+    <FormDialog
+      title='Analysis' action='Save' onDone={onDone} onClose={onClose} isWide
+      onConfirm={async () => await request(path, { method: 'PATCH', body: { parameters } })}
+    >
+      <NameLists names={names} />
+      <Select
+        label='Compare with' value={String(stats['baseline_variant_key'] ?? '')} options={[['', 'control, or the first'], ...variants.map((key) => [key, showText(key, 60)] as const)]}
+        onChange={(key) => setStats({ baseline_variant_key: key === '' ? null : key })}
+      />
+      {variants.map((key) => (
+        <Checkbox
+          key={key} label={`Leave out ${showText(key, 60)}`} isOn={excluded.includes(key)}
+          onChange={(isOn) => set({ excluded_variants: isOn ? [...excluded, key] : excluded.filter((each) => each !== key) })}
+        />
+      ))}
+      <Checkbox
+        label='Persons are exposed by another event than the call of the flag' isOn={exposure !== null}
+        onChange={(isOn) => setCriteria({ exposure_config: isOn ? { event: '', properties: [] } : null })}
+      />
+      {exposure !== null && (
+        <EventField
+          label='Exposure' mayBeAny={false} value={{ ...EMPTY_EVENT, event: String(event ?? ''), ...Array.isArray(properties) && { where: properties } }} names={names}
+          onChange={(next) => setCriteria({ exposure_config: { ...fieldsOf(exposure), event: next.event, properties: next.where } })}
+        />
+      )}
+      <Select
+        label='Persons who saw several variants' value={String(criteria['multiple_variant_handling'] ?? 'exclude')} options={[['exclude', 'are left out'], ['first_seen', 'count for the first one']]}
+        onChange={(handling) => setCriteria({ multiple_variant_handling: handling })}
+      />
+      <Checkbox label='Compare with the same metric before the exposure (CUPED)' isOn={cuped['enabled'] === true} onChange={(enabled) => setStats({ cuped: { ...cuped, enabled } })} />
+      {cuped['enabled'] === true && (
+        <label>Days before <input
+          type='number' required min='1' max='90' value={Number(cuped['lookback_days'] ?? 14)}
+          onInput={({ currentTarget: { value } }) => setStats({ cuped: { ...cuped, lookback_days: Number(value) } })}
+                           />
+        </label>
+      )}
+    </FormDialog>
+  )
+}
+
+/** The size and length that the experiment needs, by what people did lately. */
+export function Plan ({ path }: { path: string }) {
+  const plan = useAnswer<Answer<'/api/projects/{project_id}/experiments/{id}/plan'>>(`${path}plan`)
+  return (
+    <>
+      <h2>Size and length</h2>
+      <Show of={plan} what='Size and length'>
+        {({ people, population, days, minimum_detectable_effect: effect, variance_reduction: reduction, without_cuped: without, with_cuped: reduced }) => (
+          <>
+            <p class='hint'>To see a change of {effect} %, by {formatCount(people)} {population} persons of the last {days} days.</p>
+            <Table label='Size and length' head={['-Method', '#Persons', '#Days']}>
+              {([['without CUPED', without], [`with CUPED (variance ${formatRate(reduction)} less)`, reduced]] as const).map(([name, size]) => (
+                <tr key={name}><td>{name}</td><td class='number'>{formatCount(size?.total)}</td><td class='number'>{formatCount(size?.running_days)}</td></tr>
+              ))}
+            </Table>
+          </>
+        )}
+      </Show>
+    </>
+  )
+}
+
+/** People in the holdout of the flag against everybody else: what all flags that have it do together. */
+export function Holdout ({ experiment }: { experiment: Experiment }) {
+  const { holdout, holdout_groups: older } = fieldsOf(experiment.feature_flag.filters)
+  const id = fieldsOf(holdout)['id'] ?? /^holdout-(.+)/.exec(String(fieldsOf(itemsOf(older)[0])['variant']))?.[1]
+  return id === undefined ? null : <Measured id={String(id)} metric={JSON.stringify(experiment.filters)} />
+}
+
+function Measured ({ id, metric }: { id: string, metric: string }) {
+  const measured = useAnswer<{ flags: string[], result: Results }>(`/api/projects/${projectId.value}/experiments/holdouts/${encodeURIComponent(id)}`, { metric })
+  return (
+    <>
+      <h2>Holdout {showText(id, 40)}</h2>
+      <Show of={measured} what='The holdout'>
+        {({ flags, result }) => (
+          <>
+            <p class='hint'>Everybody outside of the holdout, with all its flags: {showText(flags.join(', '), 300)}. The last 28 days.</p>
+            <VariantTable result={result} label='Holdout' />
+          </>
+        )}
+      </Show>
+    </>
+  )
+}
