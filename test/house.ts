@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_641,
+  lines: 81_814,
   serverLines: 5_500,
   platformLines: 4_688,
-  trackedFiles: 1_593,
+  trackedFiles: 1_594,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
