@@ -55,6 +55,7 @@ import { groupRoutes } from './persons/group-routes.ts'
 import { seenPersonRoutes } from './persons/seen-persons.ts'
 import { personHistoryRoutes } from './persons/person-history-routes.ts'
 import { personRoutes } from './persons/person-routes.ts'
+import { erasureRoutes } from './persons/erasure-routes.ts'
 import { repairRoutes } from './persons/repair-routes.ts'
 import { propertyDefinitionRoutes } from './definitions/property-definition-routes.ts'
 import { receiptRoutes } from './events/receipts/receipt-routes.ts'
@@ -76,6 +77,8 @@ export interface ApiDeps {
   locate?: LocateAddress
   parts?: () => HealthPart[]
   nats: NatsOnDemand
+  /** Folder of scheduled backups, beside which erasures are recorded; empty without one. */
+  backupFolder?: string
   /** Keys and projects, in memory, with the owners of personal keys. */
   keys: KeyDirectory
   metrics: Metrics
@@ -249,6 +252,7 @@ async function managementRoutes (
     await project.register(personHistoryRoutes, { prefix: '/persons', ...deps })
     await project.register(seenPersonRoutes, { prefix: '/persons', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
+    await project.register(erasureRoutes, { prefix: '/erasures', ...deps })
     await project.register(repairRoutes, { prefix: '/persons', ...deps })
     await project.register(questionRoutes, { prefix: '/questions', ...deps })
     await project.register(quotaRoutes, { ...deps })

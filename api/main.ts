@@ -23,8 +23,7 @@ runProcess('api', async () => {
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
     'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
     'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL',
-    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER',
-    'MILLRACE_RECORD_DAYS'
+    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_RECORD_DAYS', 'MILLRACE_BACKUP_FOLDER'
   ])
   const { DATABASE_URL: databaseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster, MILLRACE_GEOIP_PATH: geoipPath } = settings
   const { MILLRACE_HOST: host, MILLRACE_API_PORT: port } = settings
@@ -72,6 +71,7 @@ runProcess('api', async () => {
     ...geoipPath === '' ? {} : { locate: geoip.locate, parts: geoip.parts },
     analystUrl: settings.MILLRACE_CLICKHOUSE_ANALYST_URL,
     imports,
+    backupFolder: settings.MILLRACE_BACKUP_FOLDER,
     publicUrl: settings.MILLRACE_PUBLIC_URL,
     managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT,
     isShuttingDown: () => shuttingDown

@@ -581,6 +581,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List erasures
+         * @description Newest first, without distinct ids.
+         *
+         *     Requires the scope person:read.
+         */
+        get: operations["getProjectsByProjectIdErasures"];
+        put?: never;
+        /**
+         * Erase everything of distinct ids
+         * @description With or without a person: events, the persons with all their distinct ids, samples of warnings, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.
+         *
+         *     Requires the scope person:write.
+         */
+        post: operations["postProjectsByProjectIdErasures"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/erasures/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete the record of an erasure
+         * @description Afterwards an import, a replay or a restored backup may bring its events back.
+         *
+         *     Requires the scope person:write.
+         */
+        delete: operations["deleteProjectsByProjectIdErasuresById"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/event_definitions": {
         parameters: {
             query?: never;
@@ -2825,6 +2875,24 @@ export interface components {
             time: string;
             /** @description UUID of that event. */
             uuid: string | null;
+        };
+        Erasure: {
+            /**
+             * Format: date-time
+             * @description When a count found nothing left in ClickHouse; null: not yet.
+             */
+            done_at: string | null;
+            /** @description What was found where. */
+            found: {
+                count: number;
+                where: string;
+            }[];
+            id: number;
+            /**
+             * Format: date-time
+             * @description Events that happened before are erased; later ones are new.
+             */
+            requested_at: string;
         };
         Error: {
             /** @description The invalid field; names of nested fields are joined by two underscores. */
@@ -6093,6 +6161,120 @@ export interface operations {
             };
         };
     };
+    getProjectsByProjectIdErasures: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Erasure"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdErasures: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    distinct_ids: string[];
+                    /**
+                     * @description Only count.
+                     * @default false
+                     */
+                    dry_run?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description The given distinct ids, and all others of their persons. */
+                        distinct_ids: string[];
+                        /**
+                         * Format: date-time
+                         * @description When a count found nothing left in ClickHouse; null: not yet.
+                         */
+                        done_at: string | null;
+                        /** @description What was found where. */
+                        found: {
+                            count: number;
+                            where: string;
+                        }[];
+                        /** @description Null: a dry run. */
+                        id: number | null;
+                        /** @description What cannot be searched, or belongs to others as well, and the command for it. */
+                        not_searched: {
+                            command: string;
+                            what: string;
+                        }[];
+                    };
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdErasuresById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     getProjectsByProjectIdEventDefinitions: {
         parameters: {
             query?: {
@@ -8780,7 +8962,7 @@ export interface operations {
                             /** Format: date-time */
                             last_minute: string;
                             /** @enum {string} */
-                            reason: "not_an_object" | "missing_event_name" | "invalid_event_name" | "missing_distinct_id" | "invalid_distinct_id" | "invalid_properties" | "invalid_timestamp" | "invalid_options" | "unknown_message_type" | "event_too_large" | "not_storable" | "schema_rejected" | "rule_dropped" | "rule_sampled" | "quota_sampled" | "timestamp_in_future" | "timestamp_too_old" | "timestamp_unreadable" | "uuid_invalid" | "text_replaced" | "rule_changed" | "event_name_cut" | "distinct_id_cut" | "group_cut" | "too_many_groups" | "column_cut" | "property_too_deep" | "part_left_out" | "property_not_described" | "too_many_names" | "visitor_unknown" | "rate_limited" | "quota_exceeded" | "wrong_key" | "body_too_large" | "body_unreadable" | "unknown_path" | "illegal_distinct_id" | "already_identified" | "properties_too_large" | "update_refused" | "too_many_group_types" | "schema_not_met" | "schema_quarantined";
+                            reason: "not_an_object" | "missing_event_name" | "invalid_event_name" | "missing_distinct_id" | "invalid_distinct_id" | "invalid_properties" | "invalid_timestamp" | "invalid_options" | "unknown_message_type" | "event_too_large" | "not_storable" | "schema_rejected" | "rule_dropped" | "rule_sampled" | "quota_sampled" | "erased" | "timestamp_in_future" | "timestamp_too_old" | "timestamp_unreadable" | "uuid_invalid" | "text_replaced" | "rule_changed" | "event_name_cut" | "distinct_id_cut" | "group_cut" | "too_many_groups" | "column_cut" | "property_too_deep" | "part_left_out" | "property_not_described" | "too_many_names" | "visitor_unknown" | "rate_limited" | "quota_exceeded" | "wrong_key" | "body_too_large" | "body_unreadable" | "unknown_path" | "illegal_distinct_id" | "already_identified" | "properties_too_large" | "update_refused" | "too_many_group_types" | "schema_not_met" | "schema_quarantined";
                             /** @description Cases of the last minute that has some, at most five. */
                             samples: {
                                 distinct_id: string;

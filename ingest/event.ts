@@ -109,7 +109,8 @@ export const DROP_REASONS = [
   'schema_rejected',
   'rule_dropped',
   'rule_sampled',
-  'quota_sampled'
+  'quota_sampled',
+  'erased'
 ] as const satisfies readonly WarningReason[]
 
 export type DropReason = (typeof DROP_REASONS)[number]

@@ -65,24 +65,31 @@ async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: Delete
   })
 }
 
-async function deleteDistinctIds (
+export async function deleteDistinctIds (
   transaction: TransactionSql, projectId: number, personId: number
 ): Promise<string[]> {
   const rows = await transaction<{ distinctId: string }[]>`
     DELETE FROM person_distinct_ids WHERE person_id = ${personId} RETURNING distinct_id AS "distinctId"`
   const distinctIds = rows.map(({ distinctId }) => distinctId)
-  await transaction`
-    DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${distinctIds})`
-  await transaction`DELETE FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${distinctIds}`
-  await transaction`
-    UPDATE persons_warning_minutes SET samples = '[]' WHERE project_id = ${projectId} AND EXISTS (
-      SELECT FROM jsonb_array_elements(samples) AS sample
-      WHERE sample->>'distinct_id' = ANY (${distinctIds}) OR sample->>'value' = ANY (${distinctIds}))`
+  await forgetDistinctIds(transaction, projectId, distinctIds)
   return distinctIds
 }
 
+/** Deletes what names distinct ids beside their person. */
+export async function forgetDistinctIds (
+  transaction: TransactionSql, projectId: number, distinctIds: readonly string[]
+): Promise<void> {
+  await transaction`
+    DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${[...distinctIds]})`
+  await transaction`DELETE FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${[...distinctIds]}`
+  await transaction`
+    UPDATE persons_warning_minutes SET samples = '[]' WHERE project_id = ${projectId} AND EXISTS (
+      SELECT FROM jsonb_array_elements(samples) AS sample
+      WHERE sample->>'distinct_id' = ANY (${[...distinctIds]}) OR sample->>'value' = ANY (${[...distinctIds]}))`
+}
+
 /** Hides the person from queries at once, long before its rows are deleted. */
-async function postTombstone (
+export async function postTombstone (
   transaction: TransactionSql, { projectId, uuid, version }: { projectId: number, uuid: string, version: number }
 ): Promise<void> {
   const copy = {

@@ -17,6 +17,7 @@ import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
 import { backUpDeadLetters } from './dead-letters-backup.ts'
 import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
+import { appendErasures } from '../../platform/erasure-file.ts'
 
 export interface CreateBackupOptions {
   dataDir: string
@@ -115,6 +116,7 @@ async function copyAll (
   // First, because a dead letter that is replayed meanwhile may be gone later.
   const letters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[0], 1)
   await waitUntilStored({ connection: nats, readSpoolBytes: () => readSpoolBytes(dataDir), timeoutMs: storeMs })
+  await appendErasures(sql, path.dirname(folder))
   return await sql.begin('isolation level repeatable read read only', async (transaction) => {
     const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {
       // The first statement takes the snapshot of a repeatable-read transaction.

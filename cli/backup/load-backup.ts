@@ -16,6 +16,7 @@ import { startProgressBar } from '../terminal-output.ts'
 import { type BackupManifest, listLost } from './backup-folder.ts'
 import { verifyBooks } from './books.ts'
 import { restoreTables } from './clickhouse-backup.ts'
+import { eraseAgain, foldersOfErasures } from './erase-again.ts'
 import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { restoreDeadLetters } from './dead-letters-backup.ts'
 import { restorePostgres } from './postgres-backup.ts'
@@ -25,6 +26,8 @@ export interface LoadedBackup {
   migrations: string[]
   /** What of users is in the backup and could not be restored, in words for people. */
   leftOut: string[]
+  /** Erasures since the backup, which were carried out again. */
+  erased: number
 }
 
 /**
@@ -33,6 +36,7 @@ export interface LoadedBackup {
  * 1. make the tables that the backup was taken from: its migrations, and no later ones
  * 2. fill them, and compare the counts; publish the dead letters
  * 3. apply the migrations that came since, as an upgrade does; compare the events with the books of the backup
+ * 4. erase what was erased since the backup
  *
  * @param options.clickhouseDir  Data folder of ClickHouse, on this machine.
  * @throws {MillraceError} when anything differs from the manifest.
@@ -65,8 +69,10 @@ export async function loadBackup (
     bar.end()
     const migrations = await migrateAll(urls)
     if (manifest.books !== undefined) await verifyBooks(clickhouse, manifest.books)
+    const root = loadSettings(context.env, ['MILLRACE_BACKUP_FOLDER']).MILLRACE_BACKUP_FOLDER
+    const erased = await eraseAgain({ sql, clickhouse, nats }, foldersOfErasures(folder, root))
     await recordLoss(sql, { folder, manifest, leftOut })
-    return { migrations, leftOut }
+    return { migrations, leftOut, erased }
   } finally {
     await sql.end({ timeout: 1 })
     await clickhouse.close()

@@ -189,10 +189,10 @@ export function addBackupCommands (program: Command, context: CliContext): void 
     .option(...JSON_OPTION)
     .action(async (folder: string, output: Output) => {
       const options = { dataDir: findDataDir(context), folder: path.resolve(folder) }
-      const { manifest, migrations, leftOut } = await restoreBackup(context, options)
+      const { manifest, migrations, leftOut, erased } = await restoreBackup(context, options)
       const { left_out: lacked, ...summary } = summarize(manifest)
       sayLeftOut(context, [...lacked, ...leftOut])
-      printFields(context, { ...summary, left_out: [...lacked, ...leftOut], migrations }, output)
+      printFields(context, { ...summary, left_out: [...lacked, ...leftOut], erased_again: erased, migrations }, output)
     })
 }
 

@@ -51,11 +51,14 @@ GRANT SELECT (project_id, event, property, last_seen_at) ON event_properties TO 
 -- The secret of the events' fingerprints.
 GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 
+-- Which ids were erased, as salted hashes.
+GRANT SELECT ON erasures TO millrace_ingest;
+
 -- The salts of visitors without cookies: ingest makes them and destroys them, and nobody else reads them.
 GRANT SELECT, INSERT, DELETE ON cookieless_salts TO millrace_ingest;
 
 -- Persons, definitions and its own progress; no keys, no users, no flags.
-GRANT SELECT ON projects, retention, cohorts, backups, project_quotas, exports TO millrace_pipeline;
+GRANT SELECT ON projects, retention, cohorts, backups, project_quotas, exports, erasures TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
@@ -72,7 +75,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   projects, project_api_keys, users, personal_api_keys, retention,
   feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments, experiment_versions,
   event_definitions, property_definitions, event_properties,
-  persons, person_distinct_ids, group_types, groups, person_deletions, person_repairs, persons_outbox, persons_projects,
+  persons, person_distinct_ids, group_types, groups, person_deletions, person_repairs, erasures, persons_outbox, persons_projects,
   persons_warning_minutes, memberships, invitations, login_attempts, console_sessions, console_login_links,
   saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports, record,

@@ -7,6 +7,7 @@ import {
 import type { NormalisedEvent, NormaliseEvent } from '../normalise/normalise-event.ts'
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
+import { isErased } from '../../schema/wire/erased-ids.ts'
 import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import { REPLACEMENT } from '../../engines/body/storable-text.ts'
@@ -53,6 +54,8 @@ export function createTakeEvent (
     if ('kind' in normalised) return normalised
     const { row, properties, changedBy } = normalised
     let { warnings } = normalised
+    const { erased, id } = context.project
+    if (erased !== undefined && isErased(erased, id, row.distinctId, row.timestamp)) return drop('erased')
     const schema = context.project.schemas?.get(row.event)
     const failure = schema === undefined ? null : checkSchema(schema, normalised)
     const unmet = schema === undefined || failure === null ? null : { schema, failure }

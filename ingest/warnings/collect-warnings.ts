@@ -54,6 +54,7 @@ export class WarningCollector {
   #addDropped ({ reason, rule, unmet }: Dropped, sent: unknown): void {
     // Omits the distinct id: the rule may exist to keep exactly that out.
     if (rule !== null) this.#count({ reason, rule: rule.id }, () => ({ ...describeEvent(sent, rule.name, this.#receivedAt), distinctId: '' }))
+    else if (reason === 'erased') this.#count({ reason })
     else if (unmet === null) this.add({ reason, value: () => faultOf(reason, sent) }, sent)
     const { uuid } = fieldsOf(sent)
     const words = typeof uuid === 'string' ? parseUuid(uuid) : null

@@ -161,7 +161,8 @@ function readDeadLetter (id: number, subject: string, headers: Record<string, st
   }
 }
 
-async function decodeContent (body: Uint8Array, rows: number | null): Promise<unknown> {
+/** The content of a body: rows of events, or JSON; null when it is neither. */
+export async function decodeContent (body: Uint8Array, rows: number | null): Promise<unknown> {
   try {
     return rows === null
       ? JSON.parse(Buffer.from(body).toString())

@@ -3,6 +3,7 @@ import { createReadActiveSchemas, type ProjectSchemas } from './active-schemas.t
 import { createReadActiveRules, type KeyedRules } from './active-rules.ts'
 import { type ActiveQuota, readQuotas } from '../quotas/quota-store.ts'
 import type { Sql, SqlTemplates, Statement } from '../postgres/connect-postgres.ts'
+import { type ErasedIds, type ErasureRow, toErasedIds } from '../../schema/wire/erased-ids.ts'
 import type { Membership } from '../../schema/roles.ts'
 
 /** A project, as far as its keys lead to it. */
@@ -16,6 +17,8 @@ export interface Project {
   rules?: KeyedRules
   /** How many events it may send, read in the same way; absent: any number. */
   quota?: ActiveQuota
+  /** Ids whose past events are not stored again, read in the same way; absent: none. */
+  erased?: ErasedIds
 }
 
 /** A personal key, revoked and expired ones included. */
@@ -70,21 +73,25 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
         FROM personal_api_keys k JOIN users u ON u.id = k.user_id`
     ])
     // After the keys: whatever was active when a key was made is read with it.
-    const [projects, schemas, rules, quotas] = await Promise.all([
+    const [projects, schemas, rules, quotas, erasures] = await Promise.all([
       sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
       readSchemas?.(),
       readRules?.(),
-      logger === undefined ? undefined : readQuotas(sql)
+      logger === undefined ? undefined : readQuotas(sql),
+      logger === undefined ? [] : sql<ErasureRow[]>`SELECT project_id, salt, hashes, requested_at FROM erasures`
     ])
+    const erasedIds = toErasedIds(erasures)
     const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
     for (const row of projects) {
       const [ofSchemas, ofRules, quota] = [schemas?.get(row.id), rules?.get(row.id), quotas?.get(row.id)]
+      const erased = erasedIds.get(row.id)
       table.projects.set(row.id, {
         id: row.id,
         anonymizeIps: row.anonymize_ips,
         ...ofSchemas !== undefined && { schemas: ofSchemas },
         ...ofRules !== undefined && { rules: ofRules },
-        ...quota !== undefined && { quota }
+        ...quota !== undefined && { quota },
+        ...erased !== undefined && { erased }
       })
     }
     for (const row of projectKeys) {

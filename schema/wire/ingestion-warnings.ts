@@ -36,6 +36,7 @@ export const INGESTION_WARNINGS = {
   rule_dropped: 'dropped',
   rule_sampled: 'dropped',
   quota_sampled: 'dropped',
+  erased: 'dropped',
   timestamp_in_future: 'replaced',
   timestamp_too_old: 'replaced',
   timestamp_unreadable: 'replaced',

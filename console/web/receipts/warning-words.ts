@@ -55,6 +55,7 @@ const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
   rule_sampled: 'Dropped: it is outside the sample that a rule keeps.',
   schema_rejected: 'Dropped: it violates its schema, which rejects.',
   quota_sampled: 'Dropped: the project exceeds its quota, and the event is outside the sample.',
+  erased: 'Dropped: its distinct id was erased after the event.',
   timestamp_in_future: 'Stored with the time of receipt: its time is in the future.',
   timestamp_too_old: 'Stored with the time 2000-01-01: its time is before 2000.',
   timestamp_unreadable: 'Stored with the time of receipt: its time cannot be read.',
@@ -115,7 +116,8 @@ const REMEDIES: Partial<Record<WarningReason, [sentence: string, screen?: Remedy
   schema_rejected: ['Fix what sends it, or the schema.', 'schemas'],
   rule_dropped: ['If it should be stored, change the rule.', 'rules'],
   rule_sampled: [WEIGHED, 'rules'],
-  quota_sampled: [WEIGHED, 'usage']
+  quota_sampled: [WEIGHED, 'usage'],
+  erased: ['To store it all the same, delete the record of the erasure.']
 }
 
 /** What to do about a reason; nothing for one of a newer version of Millrace. */

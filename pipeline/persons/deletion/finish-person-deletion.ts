@@ -23,6 +23,8 @@ export interface PersonDeletion {
   /** Copies up to this id of the outbox must arrive in ClickHouse before the deletion. */
   outboxId: number
   doneAt: Date | null
+  /** Also of groups with the name of a distinct id. */
+  isErasure: boolean
 }
 
 export interface FinishDeletionDeps {
@@ -43,7 +45,7 @@ const POLL_INTERVAL_MS = 200
 /** The columns of a `PersonDeletion`, for a query on `person_deletions`. */
 export function selectDeletion (sql: Sql) {
   return sql`id, project_id AS "projectId", person_uuids AS "personUuids", with_events AS "withEvents",
-    requested_at AS "requestedAt", version, outbox_id AS "outboxId", done_at AS "doneAt"`
+    requested_at AS "requestedAt", version, outbox_id AS "outboxId", done_at AS "doneAt", is_erasure AS "isErasure"`
 }
 
 /**
@@ -60,7 +62,7 @@ export async function finishPersonDeletion (deletion: PersonDeletion, deps: Fini
   const isLate = (): boolean => performance.now() > deadline
   if (!await copiesHaveLeft(deletion, deps, isLate)) return false
 
-  for (const work of listWork()) {
+  for (const work of listWork(deletion)) {
     let left = await countRows(deletion, deps, work)
     if (left === 0) continue
     await startDelete(deletion, deps, work)
@@ -138,7 +140,7 @@ function personOf (text: string): string {
 const SAMPLES_OF_PERSON = ['distinct_id', 'value'].map((field) =>
   `arrayExists(text -> has({uuids: Array(UUID)}, ${personOf('text')}), samples.${field})`).join(' OR ')
 
-function listWork (): Work[] {
+function listWork ({ isErasure }: PersonDeletion): Work[] {
   const copies = 'project_id = {project: UInt32} AND version <= {version: UInt64}'
   return [
     { table: 'persons', where: `${copies} AND person_id IN {uuids: Array(UUID)}` },
@@ -152,7 +154,8 @@ function listWork (): Work[] {
       where: `project_id = {project: UInt32} AND (${SAMPLES_OF_PERSON})`,
       // The counts name nobody and stay.
       change: 'UPDATE samples = []'
-    }
+    },
+    ...isErasure ? [{ table: 'groups', where: `${copies} AND has({uuids: Array(UUID)}, ${personOf('group_key')})` }] : []
   ]
 }
 

@@ -1,5 +1,6 @@
 /** Deletes from ClickHouse what the API deleted in Postgres. */
 import { jetstreamManager } from '@nats-io/jetstream'
+import { onEachShard, queryRows, readCompleteThrough } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
@@ -15,6 +16,10 @@ const POLL_INTERVAL_MS = 500
 /** Maximum wait for one deletion in one round, in milliseconds; ClickHouse goes on, and the next round asks again. */
 const WAIT_MS = 2000
 
+/** Interval of looking for events that came back, in milliseconds, and how far back it looks, in seconds. */
+const LOOK_INTERVAL_MS = 30_000
+const LOOK_BACK_S = 600
+
 export interface DeletionDeps extends Omit<FinishDeletionDeps, 'waitMs'> {
   connection: NatsConnection
   logger: Logger
@@ -25,13 +30,37 @@ export interface DeletionDeps extends Omit<FinishDeletionDeps, 'waitMs'> {
  * have been stored. Runs in every process: two that delete the same do no harm.
  */
 export function startDeletions (deps: DeletionDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
+  let lookedAt = -Infinity
   return runAtIntervals({
     everyMs: pollIntervalMs,
-    run: async (signal) => await finishOpenDeletions(deps, signal),
+    async run (signal) {
+      if (Date.now() - lookedAt > LOOK_INTERVAL_MS) {
+        await reopenErasures(deps)
+        lookedAt = Date.now()
+      }
+      await finishOpenDeletions(deps, signal)
+    },
     logger: deps.logger,
     failure: 'could not finish deletions of persons; retrying',
     stopWithinMs: 2 * WAIT_MS
   })
+}
+
+/**
+ * Opens erasures again whose events came back with their old time of receipt: by a replay, or from a spool or stream
+ * that was restored.
+ */
+async function reopenErasures ({ sql, clickhouse, cluster = '', logger }: DeletionDeps): Promise<void> {
+  if ((await sql`SELECT 1 FROM person_deletions WHERE is_erasure LIMIT 1`).length === 0) return
+  const late = await queryRows<{ project: number, person: string }>(clickhouse, `
+    SELECT DISTINCT project_id AS project, toString(person_id) AS person FROM ${onEachShard(cluster, 'events')}
+    WHERE inserted_at > now64(3) - toIntervalSecond(${LOOK_BACK_S}) AND received_at < inserted_at - INTERVAL 5 SECOND
+    LIMIT 100000 SETTINGS final = 0`)
+  const opened = await sql`
+    UPDATE person_deletions AS deletion SET done_at = NULL, swept_at = NULL
+    FROM json_to_recordset(${JSON.stringify(late)}::text::json) AS late (project integer, person uuid)
+    WHERE is_erasure AND swept_at IS NOT NULL AND project_id = project AND person_uuids @> ARRAY[person] RETURNING deletion.id`
+  if (opened.length > 0) logger.info({ erasures: opened.length }, 'events of erased distinct ids came back and are deleted again')
 }
 
 async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {
@@ -43,7 +72,11 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
   const arrivedUntil = await findArrivedUntil(connection).catch(() => 0)
   for (const deletion of open) {
     if (signal.aborted) return
-    const isLast = !deletion.withEvents || deletion.requestedAt.getTime() < arrivedUntil
+    const requestedAt = deletion.requestedAt.getTime()
+    // Spools hold the watermark back.
+    const isComplete = !deletion.isErasure ||
+      ((await readCompleteThrough(deps.clickhouse))?.getTime() ?? 0) > requestedAt
+    const isLast = !deletion.withEvents || (requestedAt < arrivedUntil && isComplete)
     // Deleted already; the last pass waits for the events in flight.
     if (deletion.doneAt !== null && !isLast) continue
     if (!await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })) continue

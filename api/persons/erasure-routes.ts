@@ -1,0 +1,108 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { appendErasures } from '../../platform/erasure-file.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
+import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
+import { orNotFound } from '../http/answer-errors.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { array, bodyOf, object, type Row, string, timeOrNull } from '../http/json-schema.ts'
+import { newestBy, selectPage } from '../http/list-queries.ts'
+import { idParams } from '../http/request-values.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
+import { countErased, eraseLetters, findErased, recordErasure } from './erase-persons.ts'
+
+const WAIT_MS = 20_000
+const POLL_MS = 200
+
+const found = array(object({ where: string, count: { type: 'integer' } }), { description: 'What was found where.' })
+
+const erasureSchema = object({
+  id: { type: 'integer' },
+  requested_at: { ...string, format: 'date-time', description: 'Events that happened before are erased; later ones are new.' },
+  done_at: { ...timeOrNull, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
+  found
+}, { $id: 'Erasure' })
+
+const answerSchema = object({
+  id: { type: ['integer', 'null'], description: 'Null: a dry run.' },
+  distinct_ids: array(string, { description: 'The given distinct ids, and all others of their persons.' }),
+  done_at: erasureSchema.properties.done_at,
+  found,
+  not_searched: array(object({ what: string, command: string }), { description: 'What cannot be searched, or belongs to others as well, and the command for it.' })
+})
+
+interface ErasureDeps { sql: Sql, clickhouse: ClickHouse, nats: NatsOnDemand, publicUrl: string, backupFolder?: string }
+
+/** Erases everything of distinct ids, and keeps a record that names nobody. */
+export async function erasureRoutes (
+  app: FastifyInstance, deps: ErasureDeps
+): Promise<void> {
+  const { sql, nats, publicUrl } = deps
+  const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
+  app.addSchema(erasureSchema)
+
+  routes.post('/', {
+    summary: 'Erase everything of distinct ids',
+    description: 'With or without a person: events, the persons with all their distinct ids, samples of warnings, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.',
+    body: bodyOf({
+      distinct_ids: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, minItems: 1, maxItems: 1000 },
+      dry_run: { type: 'boolean', default: false, description: 'Only count.' }
+    }, 'distinct_ids'),
+    answer: answerSchema
+  }, async ({ body: { distinct_ids: asked, dry_run: dryRun = false } }, { projectId }) => {
+    const erased = await findErased(sql, projectId, asked.map(toDistinctId))
+    const counts = await countErased(deps, erased).catch((error: unknown) => {
+      throw describeClickHouseError(error, 'which has the events')
+    })
+    const record = dryRun ? null : orNotFound(await recordErasure(sql, projectId, erased.ids, counts))
+    // The next backup adds what cannot be written now.
+    if (record !== null && deps.backupFolder) await appendErasures(sql, deps.backupFolder).catch(() => {})
+    const letters = await askStream(nats, { count: 0, shared: [] }, async (connection) =>
+      await eraseLetters(connection, erased, dryRun))
+    const all = [...counts, { where: 'dead_letters', count: letters.count }]
+    if (record !== null) await sql`UPDATE erasures SET found = ${sql.json(all)}::jsonb WHERE id = ${record.id}`
+    return {
+      id: record?.id ?? null, distinct_ids: erased.ids, found: all,
+      not_searched: listUnsearched(projectId, erased.ids, letters.shared),
+      done_at: record === null ? null : await waitUntilDone(sql, record.deletion)
+    }
+  })
+
+  routes.list('/', { summary: 'List erasures', description: 'Newest first, without distinct ids.', item: { $ref: 'Erasure#' }, query: pageQuery() },
+    async ({ query }, { projectId }) => await selectPage<Row<typeof erasureSchema>>(sql, query, {
+      order: 'newest erasures', keys: newestBy(sql`erasures.id`), from: sql`erasures`,
+      select: sql`id, requested_at, (SELECT done_at FROM person_deletions WHERE id = deletion_id) AS done_at, found`,
+      where: sql`project_id = ${projectId}`
+    }))
+
+  routes.delete('/:id', {
+    summary: 'Delete the record of an erasure', params: idParams,
+    description: 'Afterwards an import, a replay or a restored backup may bring its events back.'
+  }, async ({ params: { id } }, { projectId }) => {
+    const [gone] = await sql<{ deletion_id: number | null }[]>`
+      DELETE FROM erasures WHERE project_id = ${projectId} AND id = ${id} RETURNING deletion_id`
+    await sql`UPDATE person_deletions SET is_erasure = false WHERE id = ${orNotFound(gone ?? null).deletion_id}`
+  })
+}
+
+async function waitUntilDone (sql: Sql, deletion: number): Promise<Date | null> {
+  for (const deadline = performance.now() + WAIT_MS; ; await delay(POLL_MS)) {
+    const [row] = await sql<{ at: Date | null }[]>`SELECT done_at AS at FROM person_deletions WHERE id = ${deletion}`
+    if (row?.at != null || performance.now() > deadline) return row?.at ?? null
+  }
+}
+
+function listUnsearched (
+  projectId: number, ids: readonly string[], letters: readonly number[]
+): { what: string, command: string }[] {
+  const texts = ids.slice(0, 10).map((id) => `'${id.replaceAll(/['\\]/g, '\\$&')}'`).join(', ')
+  return [
+    { what: 'properties and groups of the events of others', command: `SELECT uuid, event FROM events WHERE project_id = ${projectId} AND multiSearchAny(properties, [${texts}])` },
+    { what: 'tables and views of your own', command: "SELECT database, name FROM system.tables WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema')" },
+    { what: 'the record of readings, which has what was searched for', command: 'GET /api/record' },
+    { what: 'backups: a restore erases again', command: 'npx millrace backups list' },
+    ...letters.map((id) => ({ what: `dead letter ${id}, which has events of others`, command: `npx millrace dead-letters purge ${id} --yes` }))
+  ]
+}

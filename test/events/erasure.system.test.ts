@@ -1,0 +1,142 @@
+import { randomUUID } from 'node:crypto'
+import { glob, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import t from 'tap'
+import { runCaptured } from '../../cli/testing/run-captured.ts'
+import { chooseSettings, runMain } from '../../embedded/supervisor/testing/run-main.ts'
+import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { personsSubject } from '../../schema/wire/streams.ts'
+import { type Stack, startStack } from '../start-stack.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/** In every id and value of the people to be erased, so that a search finds what is left. */
+const MARK = 'planted-mark-9f2c'
+
+t.test('erased people stay erased after an import, a replay, and a restore', async (t) => {
+  const root = await mkdtemp(path.join(tmpdir(), 'millrace-test-erasure-'))
+  t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
+  const stack = await startStack()
+  t.teardown(async () => { await stack.stop() })
+  const erased = Array.from({ length: 10 }, (_, i) => `${MARK}-${i}`)
+  const others = Array.from({ length: 90 }, (_, i) => `other-${i}`)
+  const history = [...erased, ...others].flatMap(eventsOf)
+  await send(stack, history)
+  await plantDeadLetter(stack, erased[3]!)
+  await waitFor(async () => (await count(stack)) === history.length && (await countPersons(stack)) === 100)
+  const env = { PATH: process.env.PATH, MILLRACE_DATA_DIR: stack.dataDir }
+  const backup = path.join(root, 'monday')
+  const made = await runCaptured(['backup', backup, '--wait', '60'], env)
+  t.equal(made.code, 0, made.err)
+
+  const half = await erase(stack, erased.slice(0, 9))
+  t.match(half.found.filter(({ count }) => count > 0).map(({ where }) => where), ['events', 'persons', 'distinct_ids', 'dead_letters'])
+  t.equal(half.found.find(({ where }) => where === 'events')?.count, 9 * eventsOf('x').length)
+  t.ok(half.done_at)
+  await erase(stack, [`${MARK}-9-device`])
+  await t.test('an import, a repeated event and a replay bring nothing back', async (t) => {
+    await send(stack, history.map((event) => ({ ...event, uuid: randomUUID() })), { historical_migration: true })
+    await replayOldLetter(stack, erased[4]!)
+    const dropped = async (): Promise<number> =>
+      Number((await stack.select<{ n: unknown }>("SELECT sum(count) AS n FROM ingestion_warnings WHERE reason = 'erased'"))[0]?.n)
+    await waitFor(async () => await dropped() === 10 * eventsOf('x').length)
+    await waitFor(async () => (await count(stack)) === 2 * 90 * eventsOf('x').length)
+    t.equal(await countPersons(stack), 90)
+  })
+  await t.test('a new event is new data', async () => {
+    await send(stack, [{ uuid: randomUUID(), event: 'visit', distinct_id: `back-${others[0]}`, properties: {}, timestamp: new Date().toISOString() }])
+  })
+  t.equal((await stack.select('SELECT 1 FROM ledger WHERE balance < 0')).length, 0, 'books')
+  const second = path.join(root, 'tuesday')
+  const later = await runCaptured(['backup', second, '--wait', '60'], env)
+  t.equal(later.code, 0, later.err)
+  await stack.clickhouse.command({ query: 'OPTIMIZE TABLE events FINAL' })
+  await stack.sql`CHECKPOINT`
+  t.same(await findMark(second), [], 'the later backup')
+  await stack.stop()
+
+  const restored = path.join(root, 'data')
+  const filled = await runCaptured(['restore', backup, '--json'], { PATH: process.env.PATH, MILLRACE_DATA_DIR: restored })
+  t.equal(filled.code, 0, filled.err)
+  t.equal(JSON.parse(filled.out).erased_again, 2)
+  const main = runMain(t, await chooseSettings(restored))
+  await main.ready()
+  const { clickhouseUrl } = await readAddresses(restored)
+  const clickhouse = connectClickHouse({ url: clickhouseUrl })
+  t.teardown(async () => { await clickhouse.close() })
+  const rows = await (await clickhouse.query({ query: `SELECT count() AS n FROM events WHERE position(properties, '${MARK}') > 0 OR position(distinct_id, '${MARK}') > 0`, format: 'JSONEachRow' })).json<{ n: string }>()
+  t.same(rows, [{ n: '0' }])
+})
+
+function eventsOf (id: string): Record<string, unknown>[] {
+  const timestamp = new Date(Date.now() - 3_600_000).toISOString()
+  const common = { timestamp, properties: { note: `of ${id}`, $set: { email: `${id}@example.com` } } }
+  return [
+    { ...common, uuid: randomUUID(), event: 'visit', distinct_id: `${id}-device` },
+    { ...common, uuid: randomUUID(), event: '$identify', distinct_id: id, properties: { ...common.properties, $anon_distinct_id: `${id}-device` } },
+    { ...common, uuid: randomUUID(), event: 'paid', distinct_id: id }
+  ]
+}
+
+async function send (stack: Stack, batch: readonly object[], more: object = {}): Promise<void> {
+  const response = await fetch(`${stack.url}/batch/`, {
+    method: 'POST', headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: stack.projectApiKey, batch, ...more })
+  })
+  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
+}
+
+interface Erased { found: { where: string, count: number }[], done_at: string | null }
+
+async function erase (stack: Stack, ids: readonly string[]): Promise<Erased> {
+  const response = await fetch(`${stack.url}/api/projects/1/erasures/`, {
+    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` },
+    body: JSON.stringify({ distinct_ids: ids })
+  })
+  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
+  return await response.json() as Erased
+}
+
+async function count (stack: Stack): Promise<number> {
+  return Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events'))[0]?.n)
+}
+
+async function countPersons (stack: Stack): Promise<number> {
+  return Number((await stack.sql<{ n: number }[]>`SELECT count(*)::int AS n FROM persons`)[0]?.n)
+}
+
+async function plantDeadLetter (stack: Stack, id: string): Promise<void> {
+  const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
+  await publishDeadLetter(connection, { ...letterOf(id), id: `test:${id}` })
+  await connection.close()
+}
+
+/** A letter that was copied before the erasure, and is published again after it. */
+async function replayOldLetter (stack: Stack, id: string): Promise<void> {
+  await plantDeadLetter(stack, id)
+  const response = await fetch(`${stack.url}/api/projects/1/dead_letters/replay/`, {
+    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` }, body: '{}'
+  })
+  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
+}
+
+function letterOf (id: string) {
+  const update = { kind: 'person', projectId: 1, uuid: randomUUID(), timestamp: Date.now() - 3_600_000, distinctId: id, set: { note: `letter of ${id}` } }
+  return {
+    stage: 'persons', reason: 'not_applicable', error: 'planted', subject: personsSubject(1), sequence: 1, project: 1, uuid: update.uuid, headers: {},
+    body: Buffer.from(JSON.stringify([update]))
+  } as const
+}
+
+async function findMark (folder: string): Promise<string[]> {
+  const found: string[] = []
+  for await (const entry of glob('**/*', { cwd: folder, withFileTypes: true })) {
+    const file = path.join(entry.parentPath, entry.name)
+    if (entry.isFile() && (await readFile(file)).includes(MARK)) found.push(path.relative(folder, file))
+  }
+  return found
+}
