@@ -56,7 +56,6 @@ import { seenPersonRoutes } from './persons/seen-persons.ts'
 import { personHistoryRoutes } from './persons/person-history-routes.ts'
 import { personRoutes } from './persons/person-routes.ts'
 import { erasureRoutes } from './persons/erasure-routes.ts'
-import { repairRoutes } from './persons/repair-routes.ts'
 import { propertyDefinitionRoutes } from './definitions/property-definition-routes.ts'
 import { receiptRoutes } from './events/receipts/receipt-routes.ts'
 import { questionRoutes } from './questions/question-routes.ts'
@@ -253,7 +252,6 @@ async function managementRoutes (
     await project.register(seenPersonRoutes, { prefix: '/persons', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(erasureRoutes, { prefix: '/erasures', ...deps })
-    await project.register(repairRoutes, { prefix: '/persons', ...deps })
     await project.register(questionRoutes, { prefix: '/questions', ...deps })
     await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })

@@ -12,6 +12,7 @@ import type { PageContent } from '../http/pagination.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { deletePerson } from './delete-person.ts'
+import { repairRoutes } from './repair-routes.ts'
 
 const deletionsQuery = pageQuery({ person: { type: 'string', format: 'uuid', description: 'Only deletions of the person with this id.' } })
 
@@ -36,6 +37,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
   const { sql, publicUrl, deletionWaitMs: waitMs = 20_000 } = deps
   const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
   app.addSchema(personSchema)
+  await repairRoutes(app, deps)
 
   routes.list('/', {
     summary: 'List persons', description: 'Newest first.', query: personQuery, item: { $ref: 'Person#' }
