@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_814,
+  lines: 82_319,
   serverLines: 5_500,
-  platformLines: 4_688,
-  trackedFiles: 1_594,
+  platformLines: 4_730,
+  trackedFiles: 1_602,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
