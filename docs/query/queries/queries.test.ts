@@ -134,8 +134,11 @@ async function select (client: ClickHouse, query: string, params: Record<string,
   return await result.json<unknown[]>()
 }
 
-/** The statements that set up a database of one's own are tried with its installation. */
-const isQuery = (text: string): boolean => /^(--.*\n)*(SELECT|WITH)\b/.test(text)
+/**
+ * The statements that set up a database of one's own are tried with its installation, those about exported files with
+ * DuckDB and files.
+ */
+const isQuery = (text: string): boolean => /^(--.*\n)*(SELECT|WITH)\b/.test(text) && !text.includes('.parquet')
 
 /** Queries that pages show: blocks of SQL, and what the README sends with curl. */
 async function readShownQueries (): Promise<string[]> {
