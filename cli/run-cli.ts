@@ -19,6 +19,7 @@ import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addMoveCommands } from './commands/move.ts'
 import { addProcessCommands } from './commands/processes.ts'
+import { addAlertsCommands, addTargetsCommands } from './commands/targets-and-alerts.ts'
 import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
 import { addRequestCommands } from './commands/request.ts'
 import { addStatusCommands } from './commands/status.ts'
@@ -31,6 +32,7 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addKeysCommands, addDeadLettersCommands, addAuditCommands, addExportsCommands,
+  addTargetsCommands, addAlertsCommands,
   addBackupCommands, addBackupsCommands,
   addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands,
   addMoveCommands

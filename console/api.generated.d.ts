@@ -277,6 +277,104 @@ export interface paths {
         patch: operations["patchProjectsByProjectId"];
         trace?: never;
     };
+    "/api/projects/{project_id}/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List alerts
+         * @description By name.
+         *
+         *     Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdAlerts"];
+        put?: never;
+        /**
+         * Create a alert
+         * @description Requires the scope query:write.
+         */
+        post: operations["postProjectsByProjectIdAlerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a alert
+         * @description Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdAlertsById"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a alert
+         * @description Requires the scope query:write.
+         */
+        delete: operations["deleteProjectsByProjectIdAlertsById"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a alert
+         * @description Requires the scope query:write.
+         */
+        patch: operations["patchProjectsByProjectIdAlertsById"];
+        trace?: never;
+    };
+    "/api/projects/{project_id}/alerts/{id}/windows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the evaluated windows of an alert
+         * @description Newest first, at most 1,000, for 90 days.
+         *
+         *     Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdAlertsByIdWindows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/alerts/dry_run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show when an alert would have fired
+         * @description Evaluates the closed windows of 30 days. Of a saved query, as many as run within 45 s, newest first.
+         *
+         *     Requires the scope query:read.
+         */
+        post: operations["postProjectsByProjectIdAlertsDryRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/boards": {
         parameters: {
             query?: never;
@@ -2351,6 +2449,104 @@ export interface paths {
         patch: operations["patchProjectsByProjectIdSavedQueriesById"];
         trace?: never;
     };
+    "/api/projects/{project_id}/targets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List targets
+         * @description By name.
+         *
+         *     Requires the scope project:read.
+         */
+        get: operations["getProjectsByProjectIdTargets"];
+        put?: never;
+        /**
+         * Create a target
+         * @description Requires the scope project:write.
+         */
+        post: operations["postProjectsByProjectIdTargets"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/targets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a target
+         * @description Requires the scope project:read.
+         */
+        get: operations["getProjectsByProjectIdTargetsById"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a target
+         * @description Requires the scope project:write.
+         */
+        delete: operations["deleteProjectsByProjectIdTargetsById"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a target
+         * @description Requires the scope project:write.
+         */
+        patch: operations["patchProjectsByProjectIdTargetsById"];
+        trace?: never;
+    };
+    "/api/projects/{project_id}/targets/{id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show the signing secret of a target
+         * @description Verifies webhooks, by Standard Webhooks.
+         *
+         *     Requires the scope project:write.
+         */
+        post: operations["postProjectsByProjectIdTargetsByIdSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/targets/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test to a target
+         * @description Waits up to 12 s for its delivery, which is tried once and in order.
+         *
+         *     Requires the scope project:write.
+         */
+        post: operations["postProjectsByProjectIdTargetsByIdTest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/usage": {
         parameters: {
             query?: never;
@@ -2786,6 +2982,57 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Alert: {
+            /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+            about: {
+                id: number;
+                /** @enum {string} */
+                kind: "question" | "saved_query" | "board";
+            };
+            /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+            condition: {
+                /** @enum {string} */
+                is: "above" | "below" | "rises_by" | "falls_by";
+                value: number;
+            } | null;
+            /** Format: date-time */
+            created_at: string;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            description: string;
+            enabled: boolean;
+            /**
+             * Format: date-time
+             * @description End of the last window; null before the first.
+             */
+            evaluated_through: string | null;
+            /**
+             * @description Windows in UTC; week: from Monday, of boards only.
+             * @enum {string}
+             */
+            every: "hour" | "day" | "week";
+            id: number;
+            is_firing: boolean;
+            /** @description Why the next window cannot be evaluated. It is retried. */
+            last_error: string | null;
+            /** @description Unique in the project. */
+            name: string;
+            /** @description Ids of targets. */
+            targets: number[];
+            /** @description Id of the project. */
+            team_id: number;
+            /** Format: date-time */
+            updated_at: string;
+        };
         Board: {
             /** Format: date-time */
             created_at: string;
@@ -2960,7 +3207,7 @@ export interface components {
                 /** Format: uuid */
                 uuid: string;
             } | null;
-            /** @description Stored only; nothing is posted to Slack. */
+            /** @description Whether its events are sent to the Slack targets of the project. */
             post_to_slack: boolean;
             /** @description Value written by a client, else 0: queries are not counted. */
             query_usage_30_day: number;
@@ -4397,6 +4644,7 @@ export interface components {
                 deduplicated: number | null;
                 definitionsAgeSeconds: number | null;
                 insertMs: number | null;
+                notificationsWaiting: number | null;
                 partitions: {
                     [key: string]: {
                         healthy: boolean;
@@ -4408,6 +4656,8 @@ export interface components {
                 rowsPerInsert: number | null;
                 stored: number | null;
                 storedPerSecond: number | null;
+                /** @description Enabled targets whose last delivery failed. */
+                targetsFailing: number | null;
             };
             /** @description Reason why a power cut may lose data; null while no process reports one. */
             powerCuts: string | null;
@@ -4466,6 +4716,50 @@ export interface components {
             time: string;
             /** @description Versions of all processes; several during an upgrade. */
             version: string;
+        };
+        Target: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            description: string;
+            /** @description Send each event; else their number and samples, at most one message a minute and name. */
+            each_event: boolean;
+            /** @description A disabled target keeps its queue. */
+            enabled: boolean;
+            /** @description Names of events to send. */
+            events: string[];
+            /**
+             * Format: date-time
+             * @description First failed attempt since the last delivery; null: the last attempt succeeded.
+             */
+            failing_since: string | null;
+            id: number;
+            /** @enum {string} */
+            kind: "slack" | "webhook" | "mail";
+            /** Format: date-time */
+            last_delivered_at: string | null;
+            /** @description Status or error of the last failed attempt. */
+            last_error: string | null;
+            /** @description Unique in the project. */
+            name: string;
+            /** @description Id of the project. */
+            team_id: number;
+            /** Format: date-time */
+            updated_at: string;
+            /** @description Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address. */
+            url: string;
+            /** @description Queued notifications. */
+            waiting: number;
         };
         TileAnswer: {
             /** Format: date-time */
@@ -4683,7 +4977,7 @@ export interface operations {
                 /** @description Items to skip. */
                 offset?: number;
                 reason?: string;
-                stage?: "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons" | "notify";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -4823,7 +5117,7 @@ export interface operations {
                 /** @description Dead-lettered at or after. */
                 from?: string;
                 reason?: string;
-                stage?: "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons" | "notify";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -4902,7 +5196,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons" | "notify";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -4953,7 +5247,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons" | "notify";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -5373,6 +5667,316 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Project"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdAlerts: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Alert"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+                    about: {
+                        id: number;
+                        /** @enum {string} */
+                        kind: "question" | "saved_query" | "board";
+                    };
+                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+                    condition?: {
+                        /** @enum {string} */
+                        is: "above" | "below" | "rises_by" | "falls_by";
+                        value: number;
+                    } | null;
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    enabled?: boolean;
+                    readonly evaluated_through?: unknown;
+                    /**
+                     * @description Windows in UTC; week: from Monday, of boards only.
+                     * @enum {string}
+                     */
+                    every: "hour" | "day" | "week";
+                    readonly id?: unknown;
+                    readonly is_firing?: unknown;
+                    readonly last_error?: unknown;
+                    /** @description Unique in the project. */
+                    name: string;
+                    /** @description Ids of targets. */
+                    targets: number[];
+                    readonly team_id?: unknown;
+                    readonly updated_at?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdAlertsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdAlertsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    patchProjectsByProjectIdAlertsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+                    about?: {
+                        id: number;
+                        /** @enum {string} */
+                        kind: "question" | "saved_query" | "board";
+                    };
+                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+                    condition?: {
+                        /** @enum {string} */
+                        is: "above" | "below" | "rises_by" | "falls_by";
+                        value: number;
+                    } | null;
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    enabled?: boolean;
+                    readonly evaluated_through?: unknown;
+                    /**
+                     * @description Windows in UTC; week: from Monday, of boards only.
+                     * @enum {string}
+                     */
+                    every?: "hour" | "day" | "week";
+                    readonly id?: unknown;
+                    readonly is_firing?: unknown;
+                    readonly last_error?: unknown;
+                    /** @description Unique in the project. */
+                    name?: string;
+                    /** @description Ids of targets. */
+                    targets?: number[];
+                    readonly team_id?: unknown;
+                    /**
+                     * Format: date-time
+                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     */
+                    updated_at?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdAlertsByIdWindows: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        results: {
+                            /** @description A week before; null: not compared. */
+                            before: number | null;
+                            /** Format: date-time */
+                            from: string;
+                            /** @enum {string|null} */
+                            outcome: "fired" | "resolved" | "sent" | null;
+                            /** Format: date-time */
+                            to: string;
+                            /** @description Null: no number. */
+                            value: number | null;
+                        }[];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdAlertsDryRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+                    about: {
+                        id: number;
+                        /** @enum {string} */
+                        kind: "question" | "saved_query" | "board";
+                    };
+                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+                    condition: {
+                        /** @enum {string} */
+                        is: "above" | "below" | "rises_by" | "falls_by";
+                        value: number;
+                    } | null;
+                    /**
+                     * @description Windows in UTC; week: from Monday, of boards only.
+                     * @enum {string}
+                     */
+                    every: "hour" | "day" | "week";
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: date-time */
+                        from: string;
+                        /** @description Windows in which it fired or was resolved, oldest first. */
+                        results: {
+                            /** @description A week before; null: not compared. */
+                            before: number | null;
+                            /** Format: date-time */
+                            from: string;
+                            /** @enum {string|null} */
+                            outcome: "fired" | "resolved" | "sent" | null;
+                            /** Format: date-time */
+                            to: string;
+                            /** @description Null: no number. */
+                            value: number | null;
+                        }[];
+                        /** Format: date-time */
+                        to: string;
+                        windows: number;
+                    };
                 };
             };
         };
@@ -5845,7 +6449,7 @@ export interface operations {
                 /** @description Items to skip. */
                 offset?: number;
                 reason?: string;
-                stage?: "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons" | "notify";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -5994,7 +6598,7 @@ export interface operations {
                 /** @description Dead-lettered at or after. */
                 from?: string;
                 reason?: string;
-                stage?: "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons" | "notify";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -6079,7 +6683,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons" | "notify";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -6133,7 +6737,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons" | "notify";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -10758,6 +11362,250 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SavedQuery"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdTargets: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Target"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdTargets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    /** @description Send each event; else their number and samples, at most one message a minute and name. */
+                    each_event?: boolean;
+                    /** @description A disabled target keeps its queue. */
+                    enabled?: boolean;
+                    /** @description Names of events to send. */
+                    events?: string[];
+                    readonly failing_since?: unknown;
+                    readonly id?: unknown;
+                    /** @enum {string} */
+                    kind: "slack" | "webhook" | "mail";
+                    readonly last_delivered_at?: unknown;
+                    readonly last_error?: unknown;
+                    /** @description Unique in the project. */
+                    name: string;
+                    readonly team_id?: unknown;
+                    readonly updated_at?: unknown;
+                    /** @description Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address. */
+                    url: string;
+                    readonly waiting?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Target"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdTargetsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Target"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdTargetsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    patchProjectsByProjectIdTargetsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    /** @description Send each event; else their number and samples, at most one message a minute and name. */
+                    each_event?: boolean;
+                    /** @description A disabled target keeps its queue. */
+                    enabled?: boolean;
+                    /** @description Names of events to send. */
+                    events?: string[];
+                    readonly failing_since?: unknown;
+                    readonly id?: unknown;
+                    /** @enum {string} */
+                    kind?: "slack" | "webhook" | "mail";
+                    readonly last_delivered_at?: unknown;
+                    readonly last_error?: unknown;
+                    /** @description Unique in the project. */
+                    name?: string;
+                    readonly team_id?: unknown;
+                    /**
+                     * Format: date-time
+                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     */
+                    updated_at?: string;
+                    /** @description Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address. */
+                    url?: string;
+                    readonly waiting?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Target"];
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdTargetsByIdSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        secret: string;
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdTargetsByIdTest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        delivered: boolean;
+                        error: string | null;
+                    };
                 };
             };
         };

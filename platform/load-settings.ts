@@ -73,6 +73,7 @@ const FORMATS: Record<string, { isValid: (text: string) => boolean, rule: string
   // Clients send keys in headers, queries and paths.
   key: { isValid: (text) => /^[\w.~-]*$/.test(text), rule: 'must be of letters, digits, "_", "-", "." and "~" only, without blanks' },
   path: { isValid: (text) => !/\p{Cc}|^\s|\s$/u.test(text), rule: 'must be a path without control characters and without blanks around it' },
+  'smtp-url': { isValid: (text) => text === '' || isUrl(text, ['smtp:', 'smtps:']), rule: 'must be a URL, smtp://user:password@host:port or smtps://user:password@host:port' },
   'time-of-day': { isValid: (text) => /^(([01]\d|2[0-3]):[0-5]\d)?$/.test(text), rule: 'must be a time of day in UTC with four digits, such as 02:30' },
   'postgres-url': { isValid: (text) => isUrl(text, ['postgres:', 'postgresql:']), rule: 'must be a URL, postgres://user:password@host:port/database' }
 }

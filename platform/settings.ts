@@ -127,6 +127,13 @@ export const settings = {
   // Exports
   MILLRACE_EXPORT_FOLDER: formatted('path', '',
     'Folder of exports whose target is a folder, the same for all pipeline processes. Empty: none; in the embedded stack, exports in the data directory.'),
+  // Alerts and webhooks
+  MILLRACE_TARGET_ADDRESSES: formatted('addresses', '',
+    'Addresses and ranges that targets may have although they are not public, such as 10.0.0.0/8, loopback or uniquelocal, comma separated. Empty: public addresses only.'),
+  MILLRACE_SMTP_URL: formatted('smtp-url', '',
+    'SMTP server for mail: smtp://user:password@host:587; smtps:// for TLS from the start. Empty: no mail.'),
+  MILLRACE_MAIL_FROM: text('',
+    'Sender of mail, such as Millrace <millrace@example.com>. Empty: no mail.'),
 
   // API
   MILLRACE_IMPORT_FOLDER: formatted('path', '',

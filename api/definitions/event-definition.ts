@@ -40,7 +40,7 @@ export const eventDefinitionSchema = object({
     type: ['string', 'null'], format: 'date-time', description: 'When volume_30_day was last computed.'
   },
   created_by: userSummarySchema,
-  post_to_slack: { type: 'boolean', description: 'Stored only; nothing is posted to Slack.' },
+  post_to_slack: { type: 'boolean', description: 'Whether its events are sent to the Slack targets of the project.' },
   ...notesSchema
 }, { $id: 'EventDefinition' })
 

@@ -1,4 +1,4 @@
-/** What people keep in a project under a name, each kind in a table of one form: saved queries, questions, boards. */
+/** What people keep in a project under a name, each kind in a table of one form: saved queries, questions, boards, alerts. */
 import type { FastifyInstance } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
@@ -7,6 +7,7 @@ import { notFound, orNotFound } from '../http/answer-errors.ts'
 import type { ScopeObject } from '../../schema/scopes.ts'
 import { object, type Row, writableBody } from '../http/json-schema.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import type { Access } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { originSchemas, selectCreatedBy } from '../projects/users.ts'
@@ -33,7 +34,7 @@ export type Stored<S extends Schemas> =
   Row<{ type: 'object', required: string[], properties: typeof named & typeof readOnly & S }>
 
 export interface DocumentKind<S extends Schemas> {
-  table: 'saved_queries' | 'questions' | 'boards' | 'exports'
+  table: 'saved_queries' | 'questions' | 'boards' | 'exports' | 'targets' | 'alerts'
   id: string
   /** `saved query`, and its plural. */
   noun: string
@@ -44,7 +45,9 @@ export interface DocumentKind<S extends Schemas> {
   /** What keys need the scope for. Default: `query`. */
   scope?: ScopeObject
   /** SQL of fields that are shown in another form than they are stored in, such as secrets; the document is `q`. */
-  shown?: { [F in keyof S]?: string }
+  shown?: Record<string, string>
+  /** Schemas of fields that only answers have. */
+  state?: Schemas
   /**
    * `id` is that of the document which changes.
    *
@@ -52,7 +55,7 @@ export interface DocumentKind<S extends Schemas> {
    * @throws {HttpError} 400 naming the field that cannot be stored.
    */
   check?: (
-    fields: Readonly<Fields>, scope: { sql: Sql, projectId: number, id?: number }
+    fields: Readonly<Fields>, scope: { sql: Sql, access: Access, projectId: number, id?: number }
   ) => void | Fields | Promise<void | Fields>
 }
 
@@ -63,14 +66,14 @@ type Fields = Record<string, unknown>
 export async function documentRoutes<S extends Schemas> (
   app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }, kind: DocumentKind<S>
 ): Promise<void> {
-  const { table, id, noun, plural, fields, defaults, scope = 'query' } = kind
+  const { table, id, noun, plural, fields, defaults, scope = 'query', state = {} } = kind
   const one = { $ref: `${id}#` }
   const writable: Record<string, object> = { ...named, ...fields }
-  const changes = writableBody(writable, readOnly)
+  const changes = writableBody(writable, { ...readOnly, ...state })
   const based = { ...changes, properties: { ...changes.properties, updated_at: { type: 'string', format: 'date-time', description: BASED_ON } } }
   const required = ['name', ...Object.keys(fields).filter((name) => !Object.hasOwn(defaults, name))]
   const { id: ids, team_id: team, ...origin } = readOnly
-  app.addSchema({ ...object({ id: ids, team_id: team, ...writable, ...origin }), $id: id })
+  app.addSchema({ ...object({ id: ids, team_id: team, ...writable, ...state, ...origin }), $id: id })
   const routes = routesOf(app, { tag: plural, object: scope, publicUrl })
 
   routes.list('/', {
@@ -82,8 +85,9 @@ export async function documentRoutes<S extends Schemas> (
 
   routes.create('/', {
     summary: `Create a ${noun}`, body: { ...changes, required }, answer: one
-  }, async ({ body }, { projectId, userId }) => {
-    const given = await storable(sql, { description: '', ...defaults, ...body }, { kind, projectId })
+  }, async ({ body }, access) => {
+    const { projectId, userId } = access
+    const given = await storable(sql, { description: '', ...defaults, ...body }, { kind, access, projectId })
     const created = await create(sql, { project_id: projectId, created_by: userId, ...given }, kind)
     return await findDocument(sql, kind, { projectId, id: created })
   })
@@ -94,9 +98,9 @@ export async function documentRoutes<S extends Schemas> (
 
   routes.patch('/:id', {
     summary: `Update a ${noun}`, params: idParams, body: based, answer: one
-  }, async ({ params, body }, { projectId }) => {
-    const key = { projectId, id: params.id }
-    const given = await storable(sql, body, { kind, ...key })
+  }, async ({ params, body }, access) => {
+    const key = { projectId: access.projectId, id: params.id }
+    const given = await storable(sql, body, { kind, access, ...key })
     const { updated_at: base = null } = body
     // Clients know milliseconds, so no two changes are of the same one.
     const changed = await sql`
@@ -126,15 +130,15 @@ export async function findDocument<S extends Schemas> (
   return orNotFound(found)
 }
 
-function columns<S extends Schemas> (sql: Sql, { fields, shown = {} }: DocumentKind<S>): Statement {
-  const own = Object.keys(fields).map((name) => `${shown[name] ?? `q.${name}`} AS ${name}`).join(', ')
+function columns<S extends Schemas> (sql: Sql, { fields, state, shown = {} }: DocumentKind<S>): Statement {
+  const own = Object.keys({ ...fields, ...state }).map((name) => `${shown[name] ?? `q.${name}`} AS ${name}`).join(', ')
   return sql`q.id, q.project_id AS team_id, q.name, q.description, ${sql.unsafe(own)},
     ${selectCreatedBy(sql, sql`q.created_by`)}, q.created_at, q.updated_at`
 }
 
 /** The fields that clients may write, as columns: objects and lists are JSON. */
 async function storable<S extends Schemas> (
-  sql: Sql, body: Fields, { kind, ...scope }: { kind: DocumentKind<S>, projectId: number, id?: number }
+  sql: Sql, body: Fields, { kind, ...scope }: { kind: DocumentKind<S>, access: Access, projectId: number, id?: number }
 ): Promise<Fields> {
   const writable = Object.entries(body)
     .filter(([name]) => Object.hasOwn(named, name) || Object.hasOwn(kind.fields, name))

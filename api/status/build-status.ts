@@ -144,7 +144,9 @@ function ofPipeline ({ rate, total, mean, by, values }: Figures): Status['pipeli
     }])),
     deadLetters: extreme(Math.max, values('pipeline', `${PIPELINE}_dead_letters`)),
     deadLetterFill: extreme(Math.max, values('pipeline', `${PIPELINE}_dead_letters_fill_ratio`)),
-    definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${PIPELINE}_definitions_age_seconds`))
+    definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${PIPELINE}_definitions_age_seconds`)),
+    targetsFailing: extreme(Math.max, values('pipeline', `${PIPELINE}_targets_failing`)),
+    notificationsWaiting: extreme(Math.max, values('pipeline', `${PIPELINE}_notifications_waiting`))
   }
 }
 

@@ -28,7 +28,8 @@ const pipeline = object({
     type: 'object',
     additionalProperties: object({ pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: { type: 'boolean' } })
   },
-  deadLetters: figure(), deadLetterFill: figure('Of the space for dead letters, from 0 to 1.'), definitionsAgeSeconds: figure()
+  deadLetters: figure(), deadLetterFill: figure('Of the space for dead letters, from 0 to 1.'), definitionsAgeSeconds: figure(),
+  targetsFailing: figure('Enabled targets whose last delivery failed.'), notificationsWaiting: figure()
 })
 
 const store = <const Properties extends object>(properties: Properties) =>

@@ -159,6 +159,7 @@ function listLines (status: Status): string[] {
     row('nats', stores.nats === null ? UNKNOWN : status.powerCuts === null ? 'ok' : 'too old', stores.nats === null ? [] : [stores.nats.version]),
     ...backupRow(status.backup),
     ...exportsRow(status.exports),
+    ...targetsRow(pipeline),
     row('api', state('api'), [
       `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
     ]),
@@ -199,6 +200,12 @@ function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean 
 
 /** As the alert on it. */
 const EXPORT_LATE_S = 3600
+
+/** Nothing while everything is delivered. */
+function targetsRow ({ targetsFailing: failing, notificationsWaiting: waiting }: Status['pipeline']): string[] {
+  if ((failing ?? 0) + (waiting ?? 0) === 0) return []
+  return [row('targets', (failing ?? 0) > 0 ? 'failing' : 'waiting', [`${number(failing)} failing`, `${number(waiting)} notifications wait`])]
+}
 
 /** Nothing where no backups are made. */
 function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): string[] {

@@ -67,8 +67,11 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   person_deletions, person_repairs, event_removals,
   event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
-  project_usage, window_tasks, export_state, export_windows, export_erasures
+  project_usage, window_tasks, export_state, export_windows, export_erasures,
+  targets, notifications, notified_events, alerts, alert_windows
   TO millrace_pipeline;
+-- What alerts and reports are about.
+GRANT SELECT ON questions, saved_queries, boards TO millrace_pipeline;
 
 -- Everything that management and decide work with; the progress of the pipeline stays its own.
 GRANT SELECT, INSERT, UPDATE, DELETE ON
@@ -79,8 +82,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons_warning_minutes, memberships, invitations, login_attempts, console_sessions, console_login_links,
   saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports, record,
-  exports, export_windows
+  exports, export_windows, targets, alerts
   TO millrace_api;
-GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks TO millrace_api;
+GRANT SELECT, INSERT, UPDATE ON notifications TO millrace_api;
+GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks, alert_windows TO millrace_api;
 
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO millrace_pipeline, millrace_api;

@@ -26,6 +26,7 @@ export interface StackSettings {
   backups: { folder: string, intervalMs: number, timeOfDayMs: number | null }
   /** Chosen by the operator; empty: generated. */
   chosen: { projectApiKey: string, personalApiKey: string, clickhousePassword: string, analystPassword: string }
+  smtpUrl: string
   /** The environment the tiers start with, before their addresses are filled in. */
   env: NodeJS.ProcessEnv
 }
@@ -41,8 +42,10 @@ export interface Handover {
 const NOT_FOR_TIERS: readonly string[] = [
   'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_KEY', 'MILLRACE_CLICKHOUSE_PASSWORD',
   'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD',
-  // The API gets it, and nobody else.
-  'MILLRACE_CLICKHOUSE_ANALYST_URL'
+  // The API and the pipeline get it, and nobody else.
+  'MILLRACE_CLICKHOUSE_ANALYST_URL',
+  // The pipeline.
+  'MILLRACE_SMTP_URL'
 ]
 
 const NAMES = Object.keys(settings) as SettingName[]
@@ -99,6 +102,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
       clickhousePassword: values.MILLRACE_CLICKHOUSE_PASSWORD,
       analystPassword: values.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD
     },
+    smtpUrl: values.MILLRACE_SMTP_URL,
     env: {
       ...Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name))),
       // They run in another folder.

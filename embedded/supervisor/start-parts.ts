@@ -134,11 +134,17 @@ export async function startTiers (
     MILLRACE_PIPELINE_PORT: String(ports.pipeline),
     MILLRACE_API_URL: apiUrl
   }
-  const secrets: Partial<Record<TierName, NodeJS.ProcessEnv>> = {
-    api: { MILLRACE_CLICKHOUSE_ANALYST_URL: findAnalystUrl(settings, credentials, urls) }
+  const analystUrl = findAnalystUrl(settings, credentials, urls)
+  const own: Partial<Record<TierName, NodeJS.ProcessEnv>> = {
+    api: { MILLRACE_CLICKHOUSE_ANALYST_URL: analystUrl },
+    pipeline: {
+      MILLRACE_CLICKHOUSE_ANALYST_URL: analystUrl,
+      MILLRACE_SMTP_URL: settings.smtpUrl,
+      MILLRACE_PUBLIC_URL: settings.env['MILLRACE_PUBLIC_URL'] || toClientUrl(host, ports.ingest)
+    }
   }
   const start = async (name: TierName, group: StopGroup, listenOn: string): Promise<void> => {
-    const ownEnv = { ...env, ...secrets[name], MILLRACE_HOST: listenOn }
+    const ownEnv = { ...env, ...own[name], MILLRACE_HOST: listenOn }
     let mayBeStarting = false
     await parts.start(group, name, async (hooks) => {
       const tier = await startTier({
@@ -155,7 +161,7 @@ export async function startTiers (
   return { baseUrl: toClientUrl(host, ports.ingest), apiUrl, pipelineUrl: toClientUrl(LOCAL, ports.pipeline) }
 }
 
-/** Where the API runs the SQL of the console; empty for your own server without a configured analyst login. */
+/** Where the API and alerts run SQL of users; empty for your own server without a configured analyst login. */
 function findAnalystUrl (
   { external }: StackSettings, { analystPassword }: Credentials, { clickhouseUrl }: ServiceUrls
 ): string {

@@ -30,6 +30,8 @@ export interface ResolvedRange extends Span, Calendar {
   previous: Span
   /** Events before this instant were removed by retention; -Infinity: none was. */
   keptFrom: number
+  /** Read in place of the table of events. */
+  source?: string
 }
 
 export function isDay (text: string): boolean {

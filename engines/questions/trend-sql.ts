@@ -31,7 +31,7 @@ function compileSeries (trend: Trend, index: number, projectId: number, range: R
   return `    SELECT ${index + 1} AS series, ${compare ? 'period' : 'toUInt8(0) AS period'}, ${breakdown === null ? `'${TAGS.all}' AS tag` : 'tag'},
         if(grouping(start) = 0, ${startSql(interval)}, '') AS bucket,
         ${measureSql(measure)} AS measure, ${isOfNumbers(series) ? 'toFloat64(sumIf(weight, number IS NULL))' : 'toFloat64(0)'} AS left_out
-    FROM (${eventsSql(trend, series, { projectId, spans, columns: Object.entries(keys).map(([key, sql]) => `${sql} AS ${key}`) })})
+    FROM (${eventsSql(trend, series, { projectId, spans, source: range.source, columns: Object.entries(keys).map(([key, sql]) => `${sql} AS ${key}`) })})
     GROUP BY ${Object.keys(keys).join(', ')} WITH ROLLUP HAVING 1${shared}`
 }
 
@@ -77,8 +77,8 @@ function seriesOf (trend: Trend, index: number): Series {
 /** The events of a series in some spans of time. */
 function eventsSql (
   { includeBots, breakdown }: Trend, series: Series,
-  { projectId, spans, columns, hasPerson = needsPerson(series) }:
-  { projectId: number, spans: string, columns: readonly string[], hasPerson?: boolean }
+  { projectId, spans, columns, hasPerson = needsPerson(series), source = 'events' }:
+  { projectId: number, spans: string, columns: readonly string[], hasPerson?: boolean, source?: string | undefined }
 ): string {
   const { measure, property } = series
   const joinsMerges = hasPerson || hasPersonConditions([series]) || breakdown?.type === 'person'
@@ -89,7 +89,7 @@ function eventsSql (
     ...columns
   ]
   return `SELECT ${all.join(', ')}
-        FROM events AS event ${joinsMerges ? mergesSql(projectId) : ''} ${knownSql(breakdown, projectId)}
+        FROM ${source} AS event ${joinsMerges ? mergesSql(projectId) : ''} ${knownSql(breakdown, projectId)}
         WHERE ${rowsSql({ projectId, includeBots }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
 }
 

@@ -12,6 +12,8 @@ interface WorkOnDeadLettersOptions extends DeadLetterFilter {
   limit?: number
   /** Only count the letters that match. */
   dryRun?: boolean
+  /** Queues the body of a letter of stage `notify` again; false: its target is gone. Absent: such letters stay. */
+  requeue?: (body: Uint8Array) => Promise<boolean>
   /** Called after each letter. */
   onProgress?: (done: number) => void
 }
@@ -21,7 +23,7 @@ export interface ReplayResult {
   matched: number
   /** Letters that are back in their stream and removed, by this replay or by another one. */
   replayed: number
-  /** Letters without the subject that they came from; they stay. */
+  /** Letters without the subject that they came from, or whose target is gone; they stay. */
   skipped: number
 }
 
@@ -46,7 +48,8 @@ export async function replayDeadLetters (
   for await (const scanned of selectDeadLetters(connection, { ...options, withBodies: true })) {
     result.matched++
     if (options.dryRun === true) continue
-    if (await replay(connection, scanned)) {
+    const isReplayed = scanned.letter.stage === 'notify' ? await options.requeue?.(scanned.body) : await replay(connection, scanned)
+    if (isReplayed === true) {
       await removeDeadLetter(connection, scanned.letter.id)
       result.replayed++
     } else {

@@ -54,7 +54,7 @@ export function personsConsumer (partition: number): string {
 }
 
 /** Where a message failed; second token of a dead letter's subject. */
-export const DEAD_LETTER_STAGES = ['schema', 'writer', 'persons'] as const
+export const DEAD_LETTER_STAGES = ['schema', 'writer', 'persons', 'notify'] as const
 
 export type DeadLetterStage = (typeof DEAD_LETTER_STAGES)[number]
 

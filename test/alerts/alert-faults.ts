@@ -78,6 +78,17 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     end: async ({ stack }) => { await runCaptured(['backups', 'record', '--folder', 'of the test'], { DATABASE_URL: stack.databaseUrl }) }
   },
   {
+    name: 'a target has an address that is not allowed',
+    alerts: ['MillraceTargetFails'],
+    timeoutMs: 60_000,
+    async begin ({ stack }) {
+      const access = { MILLRACE_DATA_DIR: stack.dataDir }
+      await runCaptured(['request', 'POST', '/api/projects/1/targets', '--data', '{"name": "inside", "kind": "webhook", "url": "http://127.0.0.1:9/"}'], access)
+      await runCaptured(['request', 'POST', '/api/projects/1/targets/1/test'], access)
+    },
+    end: async ({ stack }) => { await runCaptured(['request', 'DELETE', '/api/projects/1/targets/1'], { MILLRACE_DATA_DIR: stack.dataDir }) }
+  },
+  {
     name: 'clients send events without a distinct id',
     alerts: ['MillraceEventsDropped'],
     timeoutMs: 60_000,

@@ -201,6 +201,33 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.equal((await client.call(t, 'DELETE', `~/exports/${created.id}/`)).status, 204, 'delete')
   })
 
+  await t.test('Targets: every operation', async (t) => {
+    const { status, body: created } = await client.call(t, 'POST', '~/targets/', { name: 'Example', kind: 'webhook', url: 'http://127.0.0.1:9/hook?secret=1', events: ['paid'] })
+    t.match([status, created], [201, { url: 'http://127.0.0.1:9/…', secret: undefined }], 'create')
+    t.match(await client.call(t, 'GET', '~/targets/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/targets/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/targets/${created.id}/`, { ...created, description: 'Partial' }), { status: 200, body: { description: 'Partial' } }, 'update')
+    t.match(await client.call(t, 'POST', `~/targets/${created.id}/secret/`), { status: 200, body: { secret: /^whsec_[A-Za-z0-9+/]{43}=$/ } }, 'secret')
+    t.match(await client.call(t, 'POST', `~/targets/${created.id}/test/`), { status: 200, body: { delivered: false, error: /127\.0\.0\.1 is a loopback address/ } }, 'test')
+    t.equal((await client.call(t, 'DELETE', `~/targets/${created.id}/`)).status, 204, 'delete')
+  })
+
+  await t.test('Alerts: every operation', async (t) => {
+    const { body: { id: target } } = await client.call(t, 'POST', '~/targets/', { name: 'Of an alert', kind: 'mail', url: 'mailto:ops@example.com' })
+    const { body: { id: question } } = await client.call(t, 'POST', '~/questions/', { name: 'Watched', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
+    const watched = { about: { kind: 'question', id: question }, every: 'hour', condition: { is: 'above', value: 3 } }
+    const { status, body: created } = await client.call(t, 'POST', '~/alerts/', { name: 'Example', ...watched, targets: [target] })
+    t.equal(status, 201, 'create')
+    t.match(await client.call(t, 'GET', '~/alerts/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/alerts/${created.id}/`), { status: 200, body: { name: 'Example', is_firing: false, ...watched } }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/alerts/${created.id}/`, { description: 'Partial' }), { status: 200, body: { description: 'Partial' } }, 'update')
+    t.match(await client.call(t, 'GET', `~/alerts/${created.id}/windows/`), { status: 200, body: { results: [] } }, 'windows')
+    t.match(await client.call(t, 'POST', '~/alerts/dry_run/', watched), { status: 200, body: { windows: 720, results: Array } }, 'dry run')
+    t.equal((await client.call(t, 'DELETE', `~/alerts/${created.id}/`)).status, 204, 'delete')
+    t.equal((await client.call(t, 'DELETE', `~/questions/${question}/`)).status, 204)
+    t.equal((await client.call(t, 'DELETE', `~/targets/${target}/`)).status, 204)
+  })
+
   await t.test('Imports: every operation', async (t) => {
     const progress = { rows: 1, accepted: 1, rejected: 0, bytes_read: 9, events_per_second: 1, reasons: [] }
     const { status, body: { id } } = await client.call(t, 'POST', '~/imports/', {

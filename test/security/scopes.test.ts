@@ -14,6 +14,7 @@ const SCOPES = ['*', ...OBJECTS.flatMap((object) => [`${object}:read`, `${object
 
 /** The object that each folder of the management API is about. */
 const FOLDERS: Record<string, string> = {
+  alerts: 'query',
   boards: 'query',
   cohorts: 'feature_flag',
   dead_letters: 'dead_letter',
@@ -31,7 +32,8 @@ const FOLDERS: Record<string, string> = {
   property_definitions: 'property_definition',
   questions: 'query',
   receipts: 'event',
-  saved_queries: 'query'
+  saved_queries: 'query',
+  targets: 'project'
 }
 
 /** Endpoints outside those folders. */
@@ -64,7 +66,7 @@ const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}', '/api/us
 const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag|api\/shared_board)/
 
 /** They ask with a body, and change nothing. */
-const ASKING = ['/api/sql', '/api/sql/download', '/api/projects/{project_id}/questions/answer', '/api/projects/{project_id}/questions/persons', '/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']
+const ASKING = ['/api/projects/{project_id}/alerts/dry_run', '/api/sql', '/api/sql/download', '/api/projects/{project_id}/questions/answer', '/api/projects/{project_id}/questions/persons', '/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']
 
 interface Endpoint {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'

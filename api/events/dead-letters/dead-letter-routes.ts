@@ -3,6 +3,8 @@ import type { DeadLetter, DeadLetterFilter } from '../../../platform/dead-letter
 import { createDeadLetterGroups } from './group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../../platform/dead-letters/read-dead-letters.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../../platform/dead-letters/replay-and-purge.ts'
+import { requeueNotification } from '../../../platform/notifications.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { invalidField } from '../../../engines/errors.ts'
 import { notFound } from '../../http/answer-errors.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../../http/list-queries.ts'
@@ -26,7 +28,7 @@ const MOST_PURGED = 10_000
 
 const ORDER = 'oldest'
 
-interface DeadLetterDeps { nats: NatsOnDemand, publicUrl: string, now: () => number }
+interface DeadLetterDeps { sql: Sql, nats: NatsOnDemand, publicUrl: string, now: () => number }
 
 /**
  * Dead letters: what could not be stored, and its replay.
@@ -81,7 +83,10 @@ function readingRoutes (routes: Routes, { nats, now }: DeadLetterDeps): void {
   })
 }
 
-function replayRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
+function replayRoutes (routes: Routes, { sql, nats }: DeadLetterDeps): void {
+  const requeue = async (body: Uint8Array): Promise<boolean> =>
+    await requeueNotification(sql, JSON.parse(Buffer.from(body).toString()))
+
   routes.post('/replay', {
     // No body means all of them.
     preValidation: async (request) => { request.body ??= {} },
@@ -89,7 +94,7 @@ function replayRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
     description: 'Publishes dead letters to their stream again. Events keep their UUID and are deduplicated against stored events, so a replay stores each once.'
   }, async ({ body }, access) => {
     const { limit = DEFAULT_REPLAY_LIMIT, dry_run: dryRun = false } = body
-    const work = { ...readFilter(access, body), limit, dryRun }
+    const work = { ...readFilter(access, body), limit, dryRun, requeue }
     return await askStream(nats, NOTHING, async (connection) => await replayDeadLetters(connection, work))
   })
 
@@ -97,7 +102,7 @@ function replayRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
     summary: 'Replay a dead letter', params: idParams, answer: replayResultSchema
   }, async ({ params: { id } }, access) => {
     const result = await askStream(nats, NOTHING, async (connection) =>
-      await replayDeadLetters(connection, { id, ...readProject(access) }))
+      await replayDeadLetters(connection, { id, ...readProject(access), requeue }))
     if (result.matched === 0) throw notFound()
     return result
   })

@@ -22,7 +22,7 @@ function build (changes: Partial<Status> = {}): Status {
     pipeline: {
       storedPerSecond: 12.4, stored: 1000, deduplicated: 3, insertMs: 20, rowsPerInsert: 6,
       partitions: { 'events.0': { pendingMessages: 2, pendingBytes: 100, lagSeconds: 0.4, healthy: true } },
-      deadLetters: 0, deadLetterFill: 0, definitionsAgeSeconds: 1
+      deadLetters: 0, deadLetterFill: 0, definitionsAgeSeconds: 1, targetsFailing: 0, notificationsWaiting: 0
     },
     books: { missing: 0, extra: 0, ageSeconds: 4 },
     backup: {

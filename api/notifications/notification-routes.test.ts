@@ -1,0 +1,109 @@
+import t from 'tap'
+import { createPersonalKey } from '../projects/personal-keys.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createTestApi, send } from '../testing/create-test-api.ts'
+
+const { client: clickhouse, url } = await createTestClickHouse(t)
+const analystUrl = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href
+const api = await createTestApi(t, { clickhouse, analystUrl })
+const HOUR = 3_600_000
+const END = Date.parse('2026-05-31T00:00:00Z')
+
+t.test('a target shows no secrets, and takes back what it showed', async (t) => {
+  const { status, body: created } = await api.call('POST', '~/targets/', { name: 'slack', kind: 'slack', url: 'https://hooks.slack.com/services/T0/B0/secret' })
+  t.equal(status, 201)
+  t.match(created, { url: 'https://hooks.slack.com/…', enabled: true, events: [], each_event: false, waiting: 0, failing_since: null, last_error: null })
+  t.notMatch(JSON.stringify((await api.call('GET', '~/targets/')).body), 'secret')
+  t.match(await api.call('PATCH', `~/targets/${created.id}`, { ...created, description: 'ours' }), { status: 200, body: { description: 'ours' } })
+  t.same(await api.sql`SELECT url FROM targets WHERE id = ${created.id}`, [{ url: 'https://hooks.slack.com/services/T0/B0/secret' }])
+  t.match(await api.call('POST', `~/targets/${created.id}/secret`), { status: 200, body: { secret: /^whsec_/ } })
+  await api.call('PATCH', `~/targets/${created.id}`, { enabled: false })
+  t.match(await api.call('POST', `~/targets/${created.id}/test`), { status: 409, body: { code: 'conflict' } })
+  t.equal((await api.call('POST', '~/targets/999999/test')).status, 404)
+})
+
+t.test('what a target cannot be is refused by the field at fault', async (t) => {
+  const refused: [object, string][] = [
+    [{ kind: 'pager' }, 'kind'], [{ url: 'ftp://example.com' }, 'url'], [{ url: 'javascript:alert(1)' }, 'url'], [{ url: 'https://user:pw@example.com/' }, 'url'],
+    [{ url: 'https://example.com/…' }, 'url'], [{ url: ' https://example.com/' }, 'url'], [{ url: '' }, 'url'], [{ kind: 'mail' }, 'url'],
+    [{ kind: 'mail', url: 'mailto:a@example.com,b@example.com' }, 'url'], [{ kind: 'mail', url: 'mailto:a@example.com?bcc=b@example.com' }, 'url'],
+    [{ kind: 'mail', url: 'mailto:a@example.com', events: ['paid'] }, 'events'], [{ events: ['a', 'a'] }, 'events'], [{ secret: 'x' }, 'secret'], [{ name: ' ' }, 'name']
+  ]
+  for (const [fields, attr] of refused) {
+    const { status, body } = await api.call('POST', '~/targets/', { name: 'other', kind: 'webhook', url: 'https://example.com/hook', ...fields })
+    t.match([status, body.attr], [400, attr], JSON.stringify(fields))
+  }
+  const { key } = await createPersonalKey(api.sql, { email: api.user.email, label: '', scopes: ['project:write'], projectIds: null, expiresAt: null })
+  await api.keys.refresh()
+  const make = async (events: string[]) => await send(api.app, {
+    method: 'POST', url: `/api/projects/${api.projectId}/targets`, headers: { authorization: `Bearer ${key}` }, payload: { name: 'leak', kind: 'webhook', url: 'https://example.com', events }
+  })
+  t.match(await make(['paid']), { status: 403, body: { code: 'permission_denied' } }, 'events need the right to read them')
+  t.equal((await make([])).status, 201)
+})
+
+let planted = 0
+async function plant (): Promise<{ question: number, funnel: number, query: number, board: number, target: number }> {
+  const suffix = ` ${++planted}`
+  const make = async (path: string, { name, ...body }: { name: string, [field: string]: unknown }): Promise<number> =>
+    (await api.call('POST', path, { name: name + suffix, ...body })).body.id
+  const question = await make('~/questions/', { name: 'Payments', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
+  return {
+    question,
+    funnel: await make('~/questions/', { name: 'Funnel', definition: { kind: 'funnel', version: 1, steps: [{ event: 'a' }, { event: 'b' }] } }),
+    query: await make('~/saved_queries/', { name: 'Payments', query: "SELECT count() FROM events WHERE event = 'paid' AND received_at >= {from:DateTime} AND received_at < {to:DateTime}" }),
+    board: await make('~/boards/', { name: 'Board', tiles: [{ kind: 'question', id: question }] }),
+    target: await make('~/targets/', { name: 'ops', kind: 'mail', url: 'mailto:ops@example.com' })
+  }
+}
+
+t.test('an alert is about something that can be watched, with a condition of its kind', async (t) => {
+  const { question, funnel, query, board, target } = await plant()
+  const valid = { name: 'alert', about: { kind: 'question', id: question }, every: 'hour', condition: { is: 'above', value: 1 }, targets: [target] }
+  const refused: [object, string][] = [
+    [{ about: { kind: 'question', id: 999_999 } }, 'about__id'], [{ about: { kind: 'question', id: funnel } }, 'about__id'], [{ about: { kind: 'cohort', id: 1 } }, 'about__kind'],
+    [{ condition: null }, 'condition'], [{ condition: { is: 'equals', value: 1 } }, 'condition__is'], [{ condition: { is: 'above' } }, 'condition__value'], [{ every: 'week' }, 'every'],
+    [{ targets: [] }, 'targets'], [{ targets: [target, 999_999] }, 'targets__1'], [{ about: { kind: 'board', id: board } }, 'condition'],
+    [{ about: { kind: 'board', id: board }, condition: null, every: 'hour' }, 'every']
+  ]
+  for (const [fields, attr] of refused) {
+    const { status, body } = await api.call('POST', '~/alerts/', { ...valid, ...fields })
+    t.match([status, body.attr], [400, attr], JSON.stringify(fields))
+  }
+  const { status, body: created } = await api.call('POST', '~/alerts/', valid)
+  t.match([status, created], [201, { is_firing: false, evaluated_through: null, last_error: null, enabled: true }])
+  t.match(await api.call('PATCH', `~/alerts/${created.id}`, { every: 'week' }), { status: 400, body: { attr: 'every' } }, 'a change is looked at with the rest')
+  t.match(await api.call('PATCH', `~/alerts/${created.id}`, { about: { kind: 'saved_query', id: query } }), { status: 200 })
+  await api.call('PATCH', `~/saved_queries/${query}`, { query: 'SELECT 1' })
+  t.match(await api.call('PATCH', `~/alerts/${created.id}`, { description: 'x' }), { status: 400, body: { attr: 'about__id' } })
+
+  const { key } = await createPersonalKey(api.sql, { email: api.user.email, label: '', scopes: ['*'], projectIds: [api.projectId], expiresAt: null })
+  await api.keys.refresh()
+  const answer = await send(api.app, {
+    method: 'POST', url: `/api/projects/${api.projectId}/alerts`, headers: { authorization: `Bearer ${key}` }, payload: { ...valid, name: 'sql', about: { kind: 'saved_query', id: query } }
+  })
+  t.equal(answer.status, 403, 'SQL reads all projects')
+})
+
+t.test('a dry run says when it would have fired', async (t) => {
+  const { question, query } = await plant()
+  const hours = Array.from({ length: 37 * 24 }, (_, hour) => hour)
+  const events = hours.flatMap((hour) => Array.from({ length: hour === 800 || hour === 801 ? 5 : 1 }, () => {
+    const at = new Date(END - 37 * 24 * HOUR + hour * HOUR + 1000).toISOString().slice(0, -1).replace('T', ' ')
+    return { project_id: api.projectId, uuid: crypto.randomUUID(), event: 'paid', distinct_id: 'ann', timestamp: at, received_at: at, properties: '{}' }
+  }))
+  await clickhouse.insert({ table: 'events', format: 'JSONEachRow', values: events, clickhouse_settings: { insert_deduplication_token: 'a', async_insert: 0 } })
+  await clickhouse.command({ query: "INSERT INTO watermark_reached SELECT 0, {through: DateTime64(3)}, tuple(now64(3), '')", query_params: { through: new Date(END + 60_000) } })
+  const at = (hour: number): string => new Date(END - 37 * 24 * HOUR + hour * HOUR).toISOString()
+  const expected = {
+    from: at(7 * 24), to: at(37 * 24), windows: 720,
+    results: [{ from: at(800), to: at(801), value: 5, outcome: 'fired' }, { from: at(802), to: at(803), value: 1, outcome: 'resolved' }]
+  }
+  for (const condition of [{ is: 'above', value: 4 }, { is: 'rises_by', value: 300 }]) {
+    const { status, body } = await api.call('POST', '~/alerts/dry_run', { about: { kind: 'question', id: question }, every: 'hour', condition })
+    t.match([status, body], [200, expected], condition.is)
+    t.equal(body.results[0].before, condition.is === 'above' ? null : 1)
+  }
+  const { status, body } = await api.call('POST', '~/alerts/dry_run', { about: { kind: 'saved_query', id: query }, every: 'day', condition: { is: 'above', value: 24 } })
+  t.match([status, body], [200, { windows: 30, results: [{ value: 32, outcome: 'fired' }, { value: 24, outcome: 'resolved' }] }])
+})

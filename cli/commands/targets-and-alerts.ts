@@ -1,0 +1,66 @@
+import type { Command } from 'commander'
+import type { CliContext } from '../cli-context.ts'
+import { listAll } from '../management-client.ts'
+import { readId } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+interface OfProject extends Output { project: number }
+
+/** A command on a project, or on one object of it. */
+function add (group: Command, name: string, description: string): Command {
+  return group.command(name).description(description).option('--project <id>', 'id of the project', readId, 1).option(...JSON_OPTION)
+}
+
+function addOfOne (group: Command, name: string, description: string): Command {
+  return add(group, name, description).argument('<id>', 'id from "list"', readId)
+}
+
+/** `millrace targets list|test|secret`; `millrace request` makes and changes them. */
+export function addTargetsCommands (program: Command, context: CliContext): void {
+  const targets = program.command('targets').description('where events, alerts and boards are sent: Slack, webhooks and mail')
+
+  add(targets, 'list', 'list targets, what waits for them, and their last error').action(async ({ project, ...output }: OfProject) => {
+    const api = await context.api()
+    const found = await listAll(async (query) => await api.get('/api/projects/{project_id}/targets', { params: { project_id: project }, query }))
+    printRows(context, found, ['id', 'name', 'kind', 'url', 'enabled', 'waiting', ['failing since', 'failing_since'], ['error', 'last_error']], output)
+  })
+
+  addOfOne(targets, 'test', 'send a test, and wait for its delivery').action(async (id: number, { project, ...output }: OfProject) => {
+    const api = await context.api()
+    const found = await api.post('/api/projects/{project_id}/targets/{id}/test', { params: { project_id: project, id } })
+    printFields(context, found, output)
+    if (!found.delivered) process.exitCode = 1
+  })
+
+  addOfOne(targets, 'secret', 'show the secret that signs webhooks').action(async (id: number, { project, ...output }: OfProject) => {
+    const api = await context.api()
+    printFields(context, await api.post('/api/projects/{project_id}/targets/{id}/secret', { params: { project_id: project, id } }), output)
+  })
+}
+
+const WINDOW_COLUMNS = ['from', 'to', 'value', 'before', 'outcome'] as const
+
+/** `millrace alerts list|windows|dry-run`. */
+export function addAlertsCommands (program: Command, context: CliContext): void {
+  const alerts = program.command('alerts').description('alerts on questions and saved queries, and boards that are sent')
+
+  add(alerts, 'list', 'list alerts, and whether they fire').action(async ({ project, ...output }: OfProject) => {
+    const api = await context.api()
+    const found = await listAll(async (query) => await api.get('/api/projects/{project_id}/alerts', { params: { project_id: project }, query }))
+    printRows(context, found, ['id', 'name', 'every', 'enabled', ['firing', 'is_firing'], ['evaluated through', 'evaluated_through'], ['error', 'last_error']], output)
+  })
+
+  addOfOne(alerts, 'windows', 'list the windows that were evaluated').action(async (id: number, { project, ...output }: OfProject) => {
+    const api = await context.api()
+    const { results } = await api.get('/api/projects/{project_id}/alerts/{id}/windows', { params: { project_id: project, id } })
+    printRows(context, results, [...WINDOW_COLUMNS], output)
+  })
+
+  addOfOne(alerts, 'dry-run', 'show when it would have fired in the last 30 days').action(async (id: number, { project, ...output }: OfProject) => {
+    const api = await context.api()
+    const params = { project_id: project }
+    const { about, every, condition } = await api.get('/api/projects/{project_id}/alerts/{id}', { params: { ...params, id } })
+    const { results } = await api.post('/api/projects/{project_id}/alerts/dry_run', { params, body: { about, every, condition } })
+    printRows(context, results, [...WINDOW_COLUMNS], output)
+  })
+}

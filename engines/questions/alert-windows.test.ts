@@ -1,0 +1,16 @@
+import t from 'tap'
+import { type AlertCondition, isMet, namesWindow, outcomeOf, readNumber } from './alert-windows.ts'
+
+t.test('a condition is met, not met, or cannot be said', async (t) => {
+  const met = (is: AlertCondition['is'], value: number, ...[now, before = null]: (number | null)[]): boolean | null => isMet({ is, value }, { value: now ?? null, before })
+  t.same([met('above', 5, 6), met('above', 5, 5), met('below', 5, 4), met('below', 5, 5), met('below', 5, null)], [true, false, true, false, null])
+  t.same([met('rises_by', 50, 15, 10), met('rises_by', 50, 14, 10), met('falls_by', 50, 5, 10), met('falls_by', 50, 6, 10)], [true, false, true, false])
+  t.same([met('rises_by', 50, 15, 0), met('falls_by', 50, 0, null), met('rises_by', 50, null, 10)], [null, null, null])
+  t.equal(outcomeOf({ is: 'below', value: 5 }, true, { value: null, before: null }), null, 'no number changes nothing')
+})
+
+t.test('numbers of results, and queries that name their window', async (t) => {
+  t.same(['12', '1.5', 3, '', ' ', 'x', null, 'nan', 'inf', true, undefined].map(readNumber), [12, 1.5, 3, null, null, null, null, null, null, null, null])
+  t.ok(namesWindow('SELECT count() FROM events WHERE received_at >= {from:DateTime} AND received_at < { to : DateTime }'))
+  t.notOk(namesWindow('SELECT {from:DateTime}'))
+})

@@ -1,0 +1,100 @@
+/**
+ * What alerts are made of: the value of a window, and whether it fires.
+ *
+ * A window has the events that were received in it, so that its value no longer changes once it is closed; a question
+ * in the console counts by when events happened. Events that happened more than a day before they were received, such
+ * as those of an import, are in no window.
+ */
+import { compileQuestion } from './compile-question.ts'
+import type { ResolvedRange, Span } from './calendar.ts'
+import type { Question, Trend } from './question.ts'
+import { instantSql } from './question-sql.ts'
+import { type AnswerRow, shapeAnswer } from './shape-answer.ts'
+
+export const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000 } as const
+
+export type AlertInterval = keyof typeof WINDOW_MS
+
+export const CONDITIONS = ['above', 'below', 'rises_by', 'falls_by'] as const
+
+/** A threshold, or a change in percent against the same window a week before. */
+export interface AlertCondition { is: typeof CONDITIONS[number], value: number }
+
+/** Values of a window; null: there is no number. */
+export interface WindowValue { value: number | null, before: number | null }
+
+export function comparesWeeks ({ is }: AlertCondition): boolean {
+  return is === 'rises_by' || is === 'falls_by'
+}
+
+/** Null when it cannot be said: no number, or nothing to compare it with. */
+export function isMet ({ is, value: limit }: AlertCondition, { value, before }: WindowValue): boolean | null {
+  if (value === null) return null
+  if (is === 'above') return value > limit
+  if (is === 'below') return value < limit
+  if (before === null || before === 0) return null
+  const percent = (value - before) / Math.abs(before) * 100
+  return is === 'rises_by' ? percent >= limit : percent <= -limit
+}
+
+export type AlertOutcome = 'fired' | 'resolved' | null
+
+/** An alert fires with the first window that meets its condition, and is resolved with the first that does not. */
+export function outcomeOf (condition: AlertCondition, wasFiring: boolean, values: WindowValue): AlertOutcome {
+  const isFiring = isMet(condition, values) ?? wasFiring
+  return isFiring === wasFiring ? null : isFiring ? 'fired' : 'resolved'
+}
+
+export function describeCondition ({ is, value }: AlertCondition): string {
+  return comparesWeeks({ is, value }) ? `${is === 'rises_by' ? 'rises' : 'falls'} by ${value} % in a week` : `${is} ${value}`
+}
+
+/** Why a question cannot be watched; null: it can. */
+export function refuseQuestion (question: Question): string | null {
+  if (question.kind !== 'trend') return 'Only trends can be watched.'
+  return question.series.length === 1 || question.formula !== null ? null : 'Only a trend of one series, or with a formula, can be watched.'
+}
+
+/** A trend in windows: their query, and the value of the window that begins at an instant. */
+export interface WindowedTrend { sql: string, read: (rows: readonly AnswerRow[]) => (from: number) => number | null }
+
+/** The values of all windows of a span, which begins and ends with one. */
+export function compileWindows (trend: Trend, projectId: number, { from, to }: Span, interval: 'hour' | 'day'): WindowedTrend {
+  // Days of the key and months are skipped by the second bound of `timestamp`.
+  const source = `(SELECT * REPLACE (events.received_at AS timestamp) FROM events
+        WHERE project_id = ${projectId} AND events.received_at >= ${instantSql(from)} AND events.received_at < ${instantSql(to)}
+          AND events.timestamp >= events.received_at - INTERVAL 1 DAY AND events.timestamp >= ${instantSql(from - WINDOW_MS.day)})`
+  const [firstDay = '', lastDay = ''] = [from, to - 1].map((at) => new Date(at).toISOString().slice(0, 10))
+  const windowed: Trend = { ...trend, interval, breakdown: null, compare: false }
+  const range: ResolvedRange = {
+    from, to, previous: { from, to }, firstDay, lastDay, timezone: 'UTC', weekStarts: 'monday', now: to, keptFrom: -Infinity, source
+  }
+  return {
+    sql: compileQuestion(windowed, projectId, range),
+    read (rows) {
+      const answer = shapeAnswer(windowed, range, rows)
+      if (answer.kind !== 'trend') throw new Error('the answer of a trend is another one')
+      // The line of a formula comes after those of its series.
+      const values = answer.lines.at(-1)?.values ?? []
+      const found = new Map(answer.points.map(({ start }, index) => [Date.parse(start), values[index] ?? null]))
+      return (at) => found.get(at) ?? null
+    }
+  }
+}
+
+/** The parameters of a saved query, whose first column of the first row is the value of a window. */
+export function windowParameters ({ from, to }: Span): Record<'from' | 'to', string> {
+  const text = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ')
+  return { from: text(from), to: text(to) }
+}
+
+/** Whether a query says in its text where a window begins and ends. */
+export function namesWindow (query: string): boolean {
+  return /\{\s*from\s*:/.test(query) && /\{\s*to\s*:/.test(query)
+}
+
+/** A number of a result; null for anything else. */
+export function readNumber (cell: unknown): number | null {
+  const number = typeof cell === 'number' || (typeof cell === 'string' && cell.trim() !== '') ? Number(cell) : Number.NaN
+  return Number.isFinite(number) ? number : null
+}

@@ -1,0 +1,122 @@
+import t from 'tap'
+import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { createLogger } from '../../../platform/logger.ts'
+import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { startWindows } from '../run-closed-windows.ts'
+import { listAlertTasks } from './alert-tasks.ts'
+
+const logger = createLogger({ component: 'test', level: 'silent' })
+const [{ sql }, { client: clickhouse, url }] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
+const analyst = connectClickHouse({ url: Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href })
+t.teardown(async () => await analyst.close())
+const [{ id: project }] = await sql<[{ id: number }]>`INSERT INTO projects (name) VALUES ('test') RETURNING id`
+const [{ id: target }] = await sql<[{ id: number }]>`INSERT INTO targets ${sql({ project_id: project, name: 'ops', kind: 'slack', url: 'http://example.com' })} RETURNING id`
+
+const START = Date.parse('2026-05-11T00:00:00Z')
+const HOUR = 3_600_000
+const text = (at: number): string => new Date(at).toISOString().slice(0, -1).replace('T', ' ')
+
+/** @param lateMs  Between what happened and its receipt. */
+async function insert (hour: number, count: number, { lateMs = 0, event = 'paid' } = {}): Promise<void> {
+  const at = START + hour * HOUR + 1000
+  await clickhouse.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: Array.from({ length: count }, (_, index) => ({
+      project_id: project, uuid: crypto.randomUUID(), event, distinct_id: `p${index}`, timestamp: text(at - lateMs), received_at: text(at), properties: '{}'
+    })),
+    clickhouse_settings: { insert_deduplication_token: crypto.randomUUID(), async_insert: 0 }
+  })
+}
+
+async function completeThrough (hour: number): Promise<void> {
+  await clickhouse.command({ query: "INSERT INTO watermark_reached SELECT 0, {through: DateTime64(3)}, tuple(now64(3), '')", query_params: { through: new Date(START + hour * HOUR) } })
+}
+
+const trend = { version: 1, kind: 'trend', range: { last: 7, unit: 'day', whole: false }, interval: 'day', series: [{ event: 'paid', measure: 'events' }] }
+async function addQuestion (name: string, definition: object): Promise<number> {
+  return (await sql<[{ id: number }]>`INSERT INTO questions ${sql({ project_id: project, name, definition: sql.json(definition) })} RETURNING id`)[0].id
+}
+async function addAlert (
+  name: string, about: object, { condition, every = 'hour' }: { condition: object | null, every?: string }
+): Promise<number> {
+  const row = {
+    project_id: project, name, about: sql.json(about), every,
+    condition: condition === null ? null : sql.json(condition),
+    targets: sql.json([target]),
+    may_run_sql: true, updated_at: new Date(START)
+  }
+  return (await sql<[{ id: number }]>`INSERT INTO alerts ${sql(row)} RETURNING id`)[0].id
+}
+const windowsOf = async (alert: number): Promise<Record<string, unknown>[]> =>
+  await sql`SELECT extract(epoch FROM window_from - ${new Date(START)})::integer / 3600 AS hour, value, before, outcome FROM alert_windows WHERE alert_id = ${alert} ORDER BY window_from`
+const notifications = async (): Promise<{ type: string, data: string, text: string }[]> => await sql`SELECT type, data, text FROM notifications ORDER BY sequence`
+
+const windows = startWindows({ sql, clickhouse, owner: 'test', kinds: [async () => await listAlertTasks({ sql, analyst, publicUrl: 'http://millrace.example' })], roundMs: 50, logger })
+t.teardown(async () => await windows.stop())
+
+t.test('an alert on a question fires once and is resolved once, and counts what was received', async (t) => {
+  const question = await addQuestion('Payments', trend)
+  await insert(0, 5)
+  await insert(1, 2)
+  // Happened in the first hour; and from an import of years.
+  await insert(1, 2, { lateMs: HOUR })
+  await insert(2, 1)
+  await insert(2, 50, { lateMs: 400 * 24 * HOUR })
+  await insert(4, 9)
+  const alert = await addAlert('Few payments', { kind: 'question', id: question }, { condition: { is: 'below', value: 4 } })
+  await completeThrough(4.99)
+  await waitFor(async () => (await windowsOf(alert)).length === 4)
+  await insert(4, 3)
+  await completeThrough(5)
+  await waitFor(async () => (await windowsOf(alert)).length === 5)
+
+  t.same(await windowsOf(alert), [
+    { hour: 0, value: 5, before: null, outcome: null }, { hour: 1, value: 4, before: null, outcome: null },
+    { hour: 2, value: 1, before: null, outcome: 'fired' }, { hour: 3, value: 0, before: null, outcome: null },
+    { hour: 4, value: 12, before: null, outcome: 'resolved' }
+  ])
+  const sent = await notifications()
+  t.same(sent.map(({ type }) => type), ['alert.fired', 'alert.resolved'])
+  t.equal(sent[0]?.text, `Alert: Few payments\nvalue 1 (fires when it is below 4)\nreceived from 2026-05-11T02:00:00.000Z to 2026-05-11T03:00:00.000Z\nhttp://millrace.example/projects/${project}/questions/${question}`)
+  t.match(JSON.parse(sent[1]!.data), { value: 12, window: { from: '2026-05-11T04:00:00.000Z' }, alert: { id: alert, name: 'Few payments' } })
+  await sql`DELETE FROM alerts`
+})
+
+t.test('a change is that against the same window a week before', async (t) => {
+  const question = await addQuestion('People', { ...trend, series: [{ event: 'seen', measure: 'people' }] })
+  await insert(-168, 10, { event: 'seen' })
+  await insert(-167, 10, { event: 'seen' })
+  await insert(0, 14, { event: 'seen' })
+  await insert(1, 15, { event: 'seen' })
+  const alert = await addAlert('More people', { kind: 'question', id: question }, { condition: { is: 'rises_by', value: 50 } })
+  await waitFor(async () => (await windowsOf(alert)).length === 5)
+  t.match(await windowsOf(alert), [{ value: 14, before: 10, outcome: null }, { value: 15, before: 10, outcome: 'fired' }, { value: 0, before: 0, outcome: null }, {}, {}])
+  await sql`DELETE FROM alerts`
+})
+
+t.test('a saved query gets its window; one that was changed since is not run', async (t) => {
+  const [{ id: query }] = await sql<[{ id: number }]>`
+    INSERT INTO saved_queries (project_id, name, query, updated_at) VALUES (${project}, 'Count',
+      'SELECT count() FROM events WHERE event = ''paid'' AND received_at >= {from:DateTime} AND received_at < {to:DateTime}; ', ${new Date(START)}) RETURNING id`
+  const alert = await addAlert('Query', { kind: 'saved_query', id: query }, { condition: { is: 'above', value: 10 } })
+  await waitFor(async () => (await windowsOf(alert)).length === 5)
+  t.match((await windowsOf(alert)).map(({ value }) => value), [5, 4, 51, 0, 12])
+  await sql`UPDATE saved_queries SET query = 'SELECT 1', updated_at = now()`
+  await completeThrough(6)
+  await waitFor(async () => (await sql`SELECT error FROM window_tasks WHERE subject = ${`alert:${alert}`} AND error LIKE '%save the alert again%'`).length === 1)
+  t.equal((await windowsOf(alert)).length, 5)
+  await sql`DELETE FROM alerts`
+})
+
+t.test('a board is sent each day, and what cannot be answered keeps the rest back not', async (t) => {
+  const question = await addQuestion('Payments of the week', trend)
+  const [{ id: board }] = await sql<[{ id: number }]>`
+    INSERT INTO boards ${sql({ project_id: project, name: 'Sales', tiles: sql.json([{ kind: 'question', id: question }, { kind: 'question', id: 999_999 }]) })} RETURNING id`
+  const report = await addAlert('Daily sales', { kind: 'board', id: board }, { condition: null, every: 'day' })
+  await completeThrough(24)
+  await waitFor(async () => (await windowsOf(report)).length === 1)
+  const last = (await notifications()).at(-1)
+  t.equal(last?.type, 'report')
+  t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nhttp:\/\/millrace.example\/projects\/\d+\/boards\/\d+$/)
+})

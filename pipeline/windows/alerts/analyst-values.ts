@@ -1,0 +1,95 @@
+/** Values of questions and saved queries, read with the login and the limits of analysts. */
+import { refuseQuestion, compileWindows, readNumber, windowParameters } from '../../../engines/questions/alert-windows.ts'
+import { blankFormat } from '../../../engines/questions/blank-format.ts'
+import { resolveRange, type Span } from '../../../engines/questions/calendar.ts'
+import { compileQuestion } from '../../../engines/questions/compile-question.ts'
+import { describeAnswer } from '../../../engines/questions/describe-answer.ts'
+import type { Question } from '../../../engines/questions/question.ts'
+import { readQuestion } from '../../../engines/questions/read-question.ts'
+import { type AnswerRow, shapeAnswer } from '../../../engines/questions/shape-answer.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+
+export interface AnalystDeps {
+  sql: Sql
+  /** With the analyst login; null without one. */
+  analyst: ClickHouse | null
+}
+
+/** What an alert or a report is about. */
+export interface Subject { kind: 'question' | 'saved_query' | 'board', id: number }
+
+/** A project's alert, as far as it says what may be read. */
+export interface Asker {
+  project: number
+  /** Whether SQL may be run for it, unless it was changed after this moment. */
+  mayRunSql: boolean
+  updatedAt: Date
+}
+
+const MAX_REPORT_ROWS = 10
+
+/** @throws when it cannot be answered. */
+export async function readValue (
+  deps: AnalystDeps, { kind, id }: Subject, asker: Asker, window: Span & { size: 'hour' | 'day' }
+): Promise<number | null> {
+  if (kind === 'saved_query') {
+    const { query, parameters } = await findQuery(deps.sql, id, asker)
+    const [row] = await ask(deps, query, { parameters: { ...parameters, ...windowParameters(window) }, limit: 1 })
+    return readNumber(row?.[0])
+  }
+  const { question } = await findQuestion(deps.sql, id, asker)
+  const refusal = refuseQuestion(question)
+  if (question.kind !== 'trend' || refusal !== null) throw new Error(`question ${id}: ${refusal}`)
+  const { sql, read } = compileWindows(question, asker.project, window, window.size)
+  return read(await ask(deps, sql))(window.from)
+}
+
+/** An answer as text, as it is just before `to`. @throws when it cannot be answered. */
+export async function readReport (
+  deps: AnalystDeps, { kind, id }: Subject, asker: Asker, to: number
+): Promise<string[]> {
+  if (kind === 'saved_query') {
+    const { name, query, parameters } = await findQuery(deps.sql, id, asker)
+    const rows = await ask(deps, query, { parameters, limit: MAX_REPORT_ROWS })
+    return [name, ...rows.map((row) => row.join(' | '))]
+  }
+  const { name, question, timezone, weekStarts } = await findQuestion(deps.sql, id, asker)
+  const range = resolveRange(question, { timezone, weekStarts, now: to - 1 })
+  const rows = await ask(deps, compileQuestion(question, asker.project, range))
+  return [name, ...describeAnswer(shapeAnswer(question, range, rows))]
+}
+
+interface FoundQuestion { name: string, question: Question, timezone: string, weekStarts: 'monday' | 'sunday' }
+
+async function findQuestion (sql: Sql, id: number, { project }: Asker): Promise<FoundQuestion> {
+  const [found] = await sql<(Omit<FoundQuestion, 'question'> & { definition: unknown })[]>`
+    SELECT q.name, q.definition, p.timezone, p.week_starts AS "weekStarts" FROM questions AS q JOIN projects AS p ON p.id = q.project_id
+    WHERE q.project_id = ${project} AND q.id = ${id}`
+  if (found === undefined) throw new Error(`the project has no question ${id}`)
+  return { ...found, question: readQuestion(found.definition) }
+}
+
+interface FoundQuery { name: string, query: string, parameters: Record<string, string>, isAllowed: boolean }
+
+/** Its SQL may read all projects: it runs as it was when somebody with a key of all projects saved the alert. */
+async function findQuery (sql: Sql, id: number, { project, mayRunSql, updatedAt }: Asker): Promise<FoundQuery> {
+  const [found] = await sql<FoundQuery[]>`
+    SELECT name, query, parameters, ${mayRunSql} AND date_trunc('milliseconds', updated_at) <= ${updatedAt} AS "isAllowed"
+    FROM saved_queries WHERE project_id = ${project} AND id = ${id}`
+  if (found === undefined) throw new Error(`the project has no saved query ${id}`)
+  if (!found.isAllowed) throw new Error(`saved query ${id} was changed after the alert was saved: save the alert again with a key of all projects`)
+  return found
+}
+
+async function ask (
+  { analyst }: AnalystDeps, query: string,
+  { parameters = {}, limit }: { parameters?: Record<string, string>, limit?: number } = {}
+): Promise<AnswerRow[]> {
+  if (analyst === null) throw new Error('there is no login for analysts (MILLRACE_CLICKHOUSE_ANALYST_URL)')
+  const result = await analyst.query({
+    query: blankFormat(query), query_params: parameters, format: 'JSONCompactEachRow',
+    ...limit !== undefined && { clickhouse_settings: { limit: String(limit) } }
+  })
+  return await result.json<AnswerRow>()
+}
