@@ -1,4 +1,4 @@
-/** What people keep in a project under a name, each kind in a table of one form: saved queries, questions, boards, alerts. */
+/** What people keep in a project under a name, each kind in a table of one form: questions, boards, alerts and more. */
 import type { FastifyInstance } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
