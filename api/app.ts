@@ -14,8 +14,7 @@ import type { Logger } from '../platform/logger.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import type { Status } from './status/status-schema.ts'
-import { alertRoutes } from './notifications/alert-routes.ts'
-import { targetRoutes } from './notifications/target-routes.ts'
+import { notificationRoutes } from './notifications/alert-routes.ts'
 import { boardRoutes, sharedBoardRoutes } from './boards/board-routes.ts'
 import { createTileAnswers } from './boards/tile-answers.ts'
 import { accountRoutes } from './projects/account-routes.ts'
@@ -232,7 +231,6 @@ async function managementRoutes (
   await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })
   await app.register(statusRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {
-    await project.register(alertRoutes, { prefix: '/alerts', ...deps })
     await project.register(boardRoutes, { prefix: '/boards', ...deps })
     await project.register(cohortRoutes, { prefix: '/cohorts', ...deps })
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
@@ -259,7 +257,7 @@ async function managementRoutes (
     await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })
     await project.register(savedQueryRoutes, { prefix: '/saved_queries', ...deps })
-    await project.register(targetRoutes, { prefix: '/targets', ...deps })
+    await project.register(notificationRoutes, deps)
     await project.register(eventRuleRoutes, { prefix: '/rules', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })
   }, { prefix: '/api/projects/:project_id' })

@@ -10,6 +10,7 @@ import { routesOf } from '../http/routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import type { QuestionDeps } from '../questions/answer-question.ts'
 import { runDry } from './dry-run.ts'
+import { targetRoutes } from './target-routes.ts'
 
 const number = { type: 'number' } as const
 const numberOrNull = { type: ['number', 'null'] } as const
@@ -84,8 +85,14 @@ const windowFields = {
   outcome: { type: ['string', 'null'], enum: ['fired', 'resolved', 'sent', null] }
 } as const
 
+/** Targets, and what is sent to them. */
+export async function notificationRoutes (app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }): Promise<void> {
+  await app.register(targetRoutes, { prefix: '/targets', ...deps })
+  await app.register(alertRoutes, { prefix: '/alerts', ...deps })
+}
+
 /** Alerts on questions and saved queries, and reports of boards (`pipeline/windows/alerts/` evaluates them). */
-export async function alertRoutes (app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }): Promise<void> {
+async function alertRoutes (app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }): Promise<void> {
   const { sql } = deps
   const routes = routesOf(app, { tag: 'alerts', object: 'query' })
   await documentRoutes(app, deps, ALERTS)
