@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_319,
+  lines: 83_904,
   serverLines: 5_500,
-  platformLines: 4_730,
-  trackedFiles: 1_602,
+  platformLines: 4_793,
+  trackedFiles: 1_629,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
