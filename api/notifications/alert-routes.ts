@@ -86,7 +86,9 @@ const windowFields = {
 } as const
 
 /** Targets, and what is sent to them. */
-export async function notificationRoutes (app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }): Promise<void> {
+export async function notificationRoutes (
+  app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }
+): Promise<void> {
   await app.register(targetRoutes, { prefix: '/targets', ...deps })
   await app.register(alertRoutes, { prefix: '/alerts', ...deps })
 }
