@@ -281,13 +281,11 @@ function setSecurityHeaders (app: FastifyInstance): void {
 
 /** In seconds. SDKs give up on flags after 3 s; lists should take tens of milliseconds. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3, 10]
-
 const STATUS_CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const
 
 /** Measures every request by route, method and status. Not by path, because each id would be a series. */
 function observeRequests (app: FastifyInstance, metrics: Metrics): void {
-  const duration = metrics.histogram('request_duration_seconds',
-    'Duration of requests, from head to end of the answer.', BUCKETS, ['method', 'route', 'status'])
+  const duration = metrics.histogram('request_duration_seconds', 'Duration of requests, from head to end of the answer.', BUCKETS, ['method', 'route', 'status'])
   // Series of the histogram begin with the first response of a route: an alert on it would miss the first errors.
   const responses = metrics.counter('responses_total', 'Responses by status class, without health and metrics.', { status: STATUS_CLASSES })
   app.addHook('onResponse', (request, reply, done) => {
