@@ -3,6 +3,7 @@ import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/directory/open-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
+import type { SettingValues } from '../platform/settings.ts'
 import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
@@ -11,6 +12,9 @@ import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { createPoll, createStatusPoll } from './status/poll-status.ts'
 import { buildApiApp } from './app.ts'
 import { createImportRunner } from './events/start-import.ts'
+import { readRoleRules } from './people/login-roles.ts'
+import type { ExternalLogin } from './people/login-routes.ts'
+import { createProvider } from './people/oidc.ts'
 import { trimRecord } from './people/record-routes.ts'
 import { createNatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
 import { createDefinitionCache } from './flags/endpoints/definition-cache.ts'
@@ -23,7 +27,9 @@ runProcess('api', async () => {
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
     'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
     'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL',
-    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_RECORD_DAYS', 'MILLRACE_BACKUP_FOLDER'
+    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_RECORD_DAYS', 'MILLRACE_BACKUP_FOLDER',
+    'MILLRACE_OIDC_ISSUER', 'MILLRACE_OIDC_CLIENT_ID', 'MILLRACE_OIDC_CLIENT_SECRET', 'MILLRACE_OIDC_SCOPES',
+    'MILLRACE_OIDC_ROLE_CLAIM', 'MILLRACE_LOGIN_ROLES', 'MILLRACE_PROXY_LOGIN'
   ])
   const { DATABASE_URL: databaseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster, MILLRACE_GEOIP_PATH: geoipPath } = settings
   const { MILLRACE_HOST: host, MILLRACE_API_PORT: port } = settings
@@ -74,7 +80,8 @@ runProcess('api', async () => {
     backupFolder: settings.MILLRACE_BACKUP_FOLDER,
     publicUrl: settings.MILLRACE_PUBLIC_URL,
     managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT,
-    isShuttingDown: () => shuttingDown
+    isShuttingDown: () => shuttingDown,
+    login: readLogin(settings)
   })
   const address = await app.listen({ host, port })
   logger.info({ address }, 'api is listening')
@@ -98,6 +105,23 @@ runProcess('api', async () => {
     { name: 'postgres', run: () => sql.end({ timeout: 2 }) }
   ])
 })
+
+type LoginSettings = SettingValues<'MILLRACE_OIDC_ISSUER' | 'MILLRACE_OIDC_CLIENT_ID' | 'MILLRACE_OIDC_CLIENT_SECRET' |
+  'MILLRACE_OIDC_SCOPES' | 'MILLRACE_OIDC_ROLE_CLAIM' | 'MILLRACE_LOGIN_ROLES' | 'MILLRACE_PROXY_LOGIN'>
+
+function readLogin (settings: LoginSettings): ExternalLogin {
+  const issuer = settings.MILLRACE_OIDC_ISSUER
+  return {
+    provider: issuer === ''
+      ? null
+      : createProvider({
+        issuer, clientId: settings.MILLRACE_OIDC_CLIENT_ID, clientSecret: settings.MILLRACE_OIDC_CLIENT_SECRET,
+        scopes: settings.MILLRACE_OIDC_SCOPES, claim: settings.MILLRACE_OIDC_ROLE_CLAIM
+      }),
+    trustsProxy: settings.MILLRACE_PROXY_LOGIN === 'on',
+    readRoles: readRoleRules(settings.MILLRACE_LOGIN_ROLES)
+  }
+}
 
 /** The URLs of a setting, separated by commas; the process on this machine when it is empty. */
 function readUrls (text: string, port: number): string[] {

@@ -4,7 +4,7 @@ import { SettingsError } from '../engines/errors.ts'
 import { settings, type SettingName, type SettingValues } from './settings.ts'
 
 /** Values of these are never repeated in an error message. */
-const SECRET_NAME = /PASSWORD|KEY|URL/
+const SECRET_NAME = /PASSWORD|SECRET|KEY|URL/
 
 /**
  * Reads the named settings from an environment: converted to their types, defaults filled in, frozen.

@@ -141,6 +141,16 @@ export const settings = {
   MILLRACE_MANAGEMENT_RATE_LIMIT: whole(12_000, { minimum: 0 },
     'Maximum management requests per minute, personal key and API process. 0: no limit.'),
 
+  MILLRACE_OIDC_ISSUER: formatted('http-url', '',
+    'Issuer of the OpenID Connect provider that people log in with. Empty: none.'),
+  MILLRACE_OIDC_CLIENT_ID: text('', 'Client id at the provider; redirect URI: /console/login/oidc/callback of MILLRACE_PUBLIC_URL.'),
+  MILLRACE_OIDC_CLIENT_SECRET: text('', 'Client secret at the provider.'),
+  MILLRACE_OIDC_SCOPES: text('openid email profile', 'Scopes to ask the provider for, separated by blanks.'),
+  MILLRACE_OIDC_ROLE_CLAIM: text('groups', 'Claim with the groups of a person; dots lead into objects.'),
+  MILLRACE_LOGIN_ROLES: text('',
+    'Roles by group or domain of the address: group=editor, group=viewer:2 (project), @example.com=viewer+persons, comma separated. Empty: only people who are invited.'),
+  MILLRACE_PROXY_LOGIN: oneOf(['off', 'on'], 'off',
+    'Whether Remote-User, -Email, -Name and -Groups from MILLRACE_TRUSTED_PROXIES log people in.'),
   MILLRACE_RECORD_DAYS: whole(730, { minimum: 0 },
     'Days to keep the record of changes, logins and readings of persons and SQL. 0: forever.'),
 

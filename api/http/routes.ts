@@ -71,8 +71,8 @@ export function routesOf (
     const { summary, description, params, query: querystring, body, answer, answers, scope, config, ...options } = route
     const action = method === 'GET' ? 'read' : 'write'
     const response = answers ?? { [status]: answer ?? (status === 204 ? { type: 'null', description: 'Deleted.' } : {}) }
-    // Persons are read by whoever it is for the record; dead letters are in no table whose triggers would say so.
-    const recorded = object === 'person' && action === 'read'
+    // Readings of persons are recorded, and what changes no table whose triggers would say so.
+    const recorded = object === 'person' && method !== 'DELETE'
       ? { recorded: 'persons' } as const
       : object === 'dead_letter' && action === 'write' ? { recorded: 'dead_letters' } as const : {}
     const given = defined({ summary, description, params, querystring, body })

@@ -49,14 +49,14 @@ export const recordRequests = fastifyPlugin(async (app: FastifyInstance, { sql }
   app.decorateRequest('recordRows', null)
 
   app.addHook('preHandler', async (request) => {
-    const { access, routeOptions: { config: { recorded } } } = request
+    const { access, routeOptions: { config: { recorded, scope = '' } } } = request
     if (access === null || recorded === undefined) return
     const { personal_api_key: _, ...query } = request.query as Record<string, unknown>
     const detail = { method: request.method, path: request.url.split('?', 1)[0], query, body: request.body ?? null }
     const { id = '', tile_kind: tile } = request.params as { id?: unknown, tile_kind?: string }
     if (tile === 'question') return
     const line = await writeRecord(sql, {
-      ...lineOf(access), kind: recorded === 'dead_letters' ? 'act' : 'read', object: recorded, objectId: String(id),
+      ...lineOf(access), kind: scope.endsWith(':write') ? 'act' : 'read', object: recorded, objectId: String(id),
       address: addressOf(request), detail
     })
     request.recordRows = async (rows) => { await sql`UPDATE record SET rows = ${rows} WHERE id = ${line}::bigint` }

@@ -5,7 +5,7 @@ import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { limitRights } from '../../schema/roles.ts'
-import { hashToken, SESSION_MAX_MS, type Sessions } from './sessions.ts'
+import { hashToken, SESSION_MAX_MS, type Sessions, type SessionUser } from './sessions.ts'
 
 export interface SessionOptions {
   sql: Sql
@@ -14,6 +14,10 @@ export interface SessionOptions {
   logIn: LogIn
   /** Writes a line of the record. */
   record: (line: LoginLine) => Promise<unknown>
+  /** Whether whoever logged the user in still does; reads what they may do again when that is old. */
+  keepFresh: (request: FastifyRequest, found: SessionUser, token: string) => Promise<boolean>
+  /** Where to log out there as well; null without it. */
+  findLogoutUrl: (request: FastifyRequest, found: SessionUser, token: string) => Promise<string | null>
 }
 
 interface From { address: string }
@@ -93,7 +97,7 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
     })
     // The session of before, if any, is not continued: nobody can plant a cookie and share what follows.
     await endSession(request, sessions)
-    const key = await sessionKeyOf(token, options)
+    const key = await sessionKeyOf(request, token, options)
     await record({ kind: 'login', object: way, userId: key.owner?.userId ?? null, keyHash: key.hash, address })
     setCookie(request, reply, token)
     return await describeSession(key, sql)
@@ -111,9 +115,12 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
   app.delete('/console/session', { schema: { hide: true } }, async (request, reply) => {
     const key = await findSessionKey(request, options).catch(() => null)
     if (key !== null) await record({ kind: 'logout', object: 'session', userId: key.owner?.userId ?? null, keyHash: key.hash, address: addressOf(request) })
+    const token = request.cookies[SESSION_COOKIE] ?? ''
+    const found = await sessions.find(token)
+    const url = found?.keyHash === null ? await options.findLogoutUrl(request, found, token) : null
     await endSession(request, sessions)
     reply.clearCookie(SESSION_COOKIE, { path: '/' })
-    return await reply.code(204).send()
+    return url === null ? await reply.code(204).send() : { logout_url: url }
   })
 }
 
@@ -165,16 +172,21 @@ export async function readCookies (app: FastifyInstance): Promise<void> {
  * @throws {HttpError} 401 when the session has ended or its key is no longer valid.
  */
 export async function findSessionKey (
-  request: FastifyRequest, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>
+  request: FastifyRequest, options: Pick<SessionOptions, 'sessions' | 'keys' | 'keepFresh'>
 ): Promise<PersonalKey | null> {
   const token = request.cookies[SESSION_COOKIE]
   if (token === undefined || request.headers[CONSOLE_HEADER] === undefined) return null
   refuseForeign(request)
-  return await sessionKeyOf(token, { sessions, keys })
+  return await sessionKeyOf(request, token, options)
 }
 
-async function sessionKeyOf (token: string, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {
-  const found = await sessions.find(token)
+async function sessionKeyOf (
+  request: FastifyRequest, token: string, { sessions, keys, keepFresh }: Pick<SessionOptions, 'sessions' | 'keys' | 'keepFresh'>
+): Promise<PersonalKey> {
+  let found = await sessions.find(token)
+  if (found?.keyHash === null && found.issuer !== null && found.claimsReadAt !== null) {
+    found = await keepFresh(request, found, token) ? await sessions.find(token) : null
+  }
   if (found === null) throw new HttpError(401, 'authentication_error', 'not_authenticated', 'Log in first.')
   if (found.keyHash !== null) return await keys.findPersonalKeyByHash(found.keyHash)
   const { userId, roles } = found
@@ -199,16 +211,20 @@ async function endSession (request: FastifyRequest, sessions: Sessions): Promise
   if (token !== undefined) await sessions.end(token)
 }
 
-function setCookie (request: FastifyRequest, reply: FastifyReply, token: string): void {
+export function setCookie (request: FastifyRequest, reply: FastifyReply, token: string): void {
   reply.setCookie(SESSION_COOKIE, token, {
     // The management API is below the same root.
     path: '/',
     httpOnly: true,
     sameSite: 'strict',
     // Ingest sets the header, from what a trusted proxy says.
-    secure: request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https',
+    secure: isOverTls(request),
     maxAge: SESSION_MAX_MS / 1000
   })
+}
+
+export function isOverTls ({ protocol, headers }: FastifyRequest): boolean {
+  return protocol === 'https' || headers['x-forwarded-proto'] === 'https'
 }
 
 async function describeSession ({ owner, roles, ...key }: PersonalKey, sql: Sql): Promise<SessionAnswer> {

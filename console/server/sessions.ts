@@ -37,6 +37,13 @@ export interface SessionUser {
   userId: number
   /** Null: an account without roles, which has no sessions of its own any more. */
   roles: Membership[] | null
+  /** Of the identity provider, or of a proxy; null of a user with a password. */
+  issuer: string | null
+  subject: string | null
+  /** When it said last what the user may do; null: it does not. */
+  claimsReadAt: Date | null
+  /** Its tokens, encrypted with that of the session. */
+  sealed: string | null
 }
 
 export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): Sessions {
@@ -66,7 +73,8 @@ export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): 
     },
     async find (token) {
       const [found] = await sql<(SessionUser & { keyHash: string | null, lastUsedAt: Date })[]>`
-        SELECT k.secure_value AS "keyHash", u.id AS "userId", s.last_used_at AS "lastUsedAt", ${selectRoles(sql)}
+        SELECT k.secure_value AS "keyHash", u.id AS "userId", s.last_used_at AS "lastUsedAt", ${selectRoles(sql)},
+          u.oidc_issuer AS issuer, u.oidc_subject AS subject, s.claims_read_at AS "claimsReadAt", s.oidc_tokens AS sealed
         FROM console_sessions s LEFT JOIN personal_api_keys k ON k.id = s.personal_api_key_id LEFT JOIN users u ON u.id = s.user_id
         WHERE s.token_hash = ${hashToken(token)} AND ${alive()} AND u.disabled_at IS NULL`
       if (found === undefined) return null

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { useAttempt } from './confirm.tsx'
+import { useAnswer } from './load.ts'
 import { invitation, linkRefusal, login } from './session.ts'
 
 /** What the server takes, at least; it says so, too. */
@@ -15,6 +16,7 @@ export function Login () {
       action='Log in'
       onSubmit={async (read) => await login(isByKey ? { personal_api_key: key } : { email: read('email'), password: read('password') })}
     >
+      <AtProvider query={`?to=${encodeURIComponent(location.pathname + location.search)}`}>Log in with your identity provider</AtProvider>
       <label for='email'>E-mail</label>
       <input id='email' name='email' type='email' required={!isByKey} autofocus autocomplete='username' />
       <label for='password'>Password</label>
@@ -47,9 +49,16 @@ export function Join ({ token }: { token: string }) {
       <label for='password'>Password</label>
       <input id='password' name='password' type='password' required minLength={PASSWORD_CHARACTERS} autocomplete='new-password' aria-describedby='password-help' />
       <p id='password-help' class='hint'>At least {PASSWORD_CHARACTERS} characters.</p>
+      <AtProvider query={`?invitation=${token}`}>Join with your identity provider</AtProvider>
       <button type='button' class='quiet' onClick={() => { invitation.value = undefined }}>Log in instead</button>
     </Form>
   )
+}
+
+/** Leads to the identity provider, where there is one. */
+function AtProvider ({ query, children }: { query: string, children: ComponentChildren }) {
+  const { value } = useAnswer<{ provider: boolean }>('/console/login')
+  return value?.provider === true ? <a class='button primary' href={`/console/login/oidc${query}`}>{children}</a> : null
 }
 
 interface FormProps {

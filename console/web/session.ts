@@ -33,6 +33,14 @@ export const linkRefusal = signal<string | undefined>(undefined)
 /** A link that logs in, from the address, until the server has said something about it. */
 let loginLink: string | undefined
 
+/** Why the identity provider did not log somebody in, by the code that it led back with. */
+const REFUSALS: Record<string, string> = {
+  no_role: 'Your account at the identity provider has no role here. Ask an administrator.',
+  account_exists: 'There is a user with your address. An administrator must invite you, so that the account becomes yours.',
+  disabled: 'Your account is disabled.',
+  identity_provider_unavailable: 'The identity provider does not answer. Try again.'
+}
+
 whenLoggedOut(() => { session.value = null })
 
 /**
@@ -43,9 +51,10 @@ whenLoggedOut(() => { session.value = null })
  * reason, and a later call may find out.
  */
 export async function resumeSession (): Promise<void> {
-  const [, kind, token] = /^#(login|invitation)=([\w-]+)$/.exec(location.hash) ?? []
+  const [, kind, token] = /^#(login|invitation|refused)=([\w-]+)$/.exec(location.hash) ?? []
   if (token !== undefined) {
     if (kind === 'login') loginLink = token
+    else if (kind === 'refused') linkRefusal.value = REFUSALS[token] ?? 'The identity provider did not log you in. Try again.'
     else invitation.value = token
     // The token must not stay in the address bar or the history.
     history.replaceState(null, '', location.pathname + location.search)
@@ -90,8 +99,9 @@ export async function login (credential: Credential): Promise<void> {
 
 export async function logout (): Promise<void> {
   // Whatever the server says, this page forgets.
-  await request('/console/session', { method: 'DELETE' }).catch(() => {})
+  const left = await request<{ logout_url: string } | undefined>('/console/session', { method: 'DELETE' }).catch(() => {})
   session.value = null
+  if (left != null) location.assign(left.logout_url)
 }
 
 /** Whether the key of the session may do something: what it may not do is not offered. */

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { addAbortSignal, PassThrough, type Readable } from 'node:stream'
 import proxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -66,7 +66,7 @@ export async function forwardToApi (
       // says itself was believed only if it came from a trusted proxy.
       rewriteRequestHeaders: (request, { expect: _, ...headers }) => ({
         // This server already sent 100 Continue to the client; the HTTP client refuses the header.
-        ...headers,
+        ...(request as FastifyRequest).ips?.[1] === undefined ? withoutLogin(headers) : headers,
         [FORWARDED]: '1',
         'x-forwarded-for': request.ip,
         'x-forwarded-host': request.host,
@@ -101,6 +101,11 @@ export async function forwardToApi (
   for (const prefix of FLAG_PATHS) {
     await app.register(proxy, { ...options, prefix, rewritePrefix: prefix, replyOptions })
   }
+}
+
+/** Only a trusted proxy, which adds the address of its client, says who has logged in. */
+function withoutLogin (headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith('remote-')))
 }
 
 /**

@@ -1,0 +1,147 @@
+import * as oidc from 'openid-client'
+import { HttpError } from '../../engines/errors.ts'
+import { fieldsOf } from '../../engines/fields.ts'
+import type { Grant } from './login-roles.ts'
+
+/** How far the clocks of provider and API may differ, in seconds. */
+const SKEW_SECONDS = 300
+
+/** Longest wait for the provider, in seconds: somebody waits for the page. */
+const PATIENCE_SECONDS = 5
+
+export interface OidcOptions {
+  /** Empty: no provider. */
+  issuer: string
+  clientId: string
+  clientSecret: string
+  scopes: string
+  /** Dots lead into objects: `realm_access.roles`. */
+  claim: string
+}
+
+/** Somebody whom a provider or a proxy has logged in. Both names together are the identity, the address is not. */
+export interface Identity extends Grant {
+  issuer: string
+  subject: string
+  firstName: string
+  tokens: Tokens | null
+}
+
+/** What a session keeps to ask the provider again, and to log out there. */
+export interface Tokens { idToken: string, accessToken: string, refreshToken: string | null }
+
+/** What the callback of a login must bring back. */
+export interface LoginChecks { state: string, nonce: string, verifier: string }
+
+export interface Provider {
+  begin: (redirectUri: string) => Promise<{ url: string, checks: LoginChecks }>
+  /** @param url  Of the callback, as the browser asked for it. @throws {HttpError} 401, 503. */
+  finish: (url: URL, checks: LoginChecks) => Promise<Identity>
+  /** Reads the claims again. @returns null when the provider has ended the login. @throws {HttpError} 503. */
+  refresh: (tokens: Tokens, subject: string) => Promise<Identity | null>
+  /** Where to log out at the provider; null when it does not offer that. */
+  logoutUrl: (tokens: Tokens, returnTo: string) => Promise<string | null>
+}
+
+/** An identity provider by OpenID Connect: authorization code with PKCE, state and nonce. */
+export function createProvider (options: OidcOptions): Provider {
+  let configuration: Promise<oidc.Configuration> | undefined
+  const configure = async (): Promise<oidc.Configuration> => {
+    // What fails once is tried again by the next request.
+    configuration ??= discover(options).catch((error: unknown) => {
+      configuration = undefined
+      throw unavailable(error)
+    })
+    return await configuration
+  }
+
+  async function identify (
+    config: oidc.Configuration, claims: object, tokens: Tokens, subject: string
+  ): Promise<Identity> {
+    const { userinfo_endpoint: userinfo } = config.serverMetadata()
+    const isWhole = readPath(claims, options.claim) !== undefined || userinfo === undefined
+    const all = isWhole ? claims : { ...claims, ...await oidc.fetchUserInfo(config, tokens.accessToken, subject) }
+    const { email, email_verified: isVerified, given_name: given, name } = fieldsOf(all)
+    return {
+      issuer: options.issuer, subject, tokens,
+      email: typeof email === 'string' ? email : '',
+      isEmailVerified: isVerified === true,
+      firstName: typeof given === 'string' ? given : typeof name === 'string' ? name : '',
+      groups: [readPath(all, options.claim) ?? []].flat().map(String)
+    }
+  }
+
+  return {
+    async begin (redirectUri) {
+      const config = await configure()
+      const checks = { state: oidc.randomState(), nonce: oidc.randomNonce(), verifier: oidc.randomPKCECodeVerifier() }
+      const url = oidc.buildAuthorizationUrl(config, {
+        redirect_uri: redirectUri, scope: options.scopes, state: checks.state, nonce: checks.nonce,
+        code_challenge: await oidc.calculatePKCECodeChallenge(checks.verifier), code_challenge_method: 'S256',
+        // Without it some give no refresh token.
+        ...options.scopes.includes('offline_access') && { prompt: 'consent' }
+      })
+      return { url: url.href, checks }
+    },
+    async finish (url, { state, nonce, verifier }) {
+      const config = await configure()
+      const answer = await oidc.authorizationCodeGrant(config, url, {
+        expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true
+      }).catch((error: unknown) => { throw refusalOf(error) })
+      const claims = answer.claims()
+      if (claims === undefined) throw refusalOf(new Error('no id token'))
+      return await identify(config, claims, tokensOf(answer, null), claims.sub)
+        .catch((error: unknown) => { throw refusalOf(error) })
+    },
+    async refresh (tokens, subject) {
+      const config = await configure()
+      try {
+        const answer = tokens.refreshToken === null ? null : await oidc.refreshTokenGrant(config, tokens.refreshToken)
+        const fresh = answer === null ? tokens : tokensOf(answer, tokens)
+        // An identity token that is not new would repeat the old groups.
+        return await identify(config, answer?.claims() ?? {}, fresh, subject)
+      } catch (error) {
+        const refusal = refusalOf(error)
+        if (refusal.status === 503) throw refusal
+        return null
+      }
+    },
+    async logoutUrl ({ idToken }, returnTo) {
+      const config = await configure()
+      if (config.serverMetadata().end_session_endpoint === undefined) return null
+      return oidc.buildEndSessionUrl(config, { id_token_hint: idToken, post_logout_redirect_uri: returnTo }).href
+    }
+  }
+}
+
+async function discover ({ issuer, clientId, clientSecret }: OidcOptions): Promise<oidc.Configuration> {
+  const url = new URL(issuer)
+  // Signatures are checked even though tokens come straight from the provider.
+  const execute = [oidc.enableNonRepudiationChecks, ...url.protocol === 'http:' ? [oidc.allowInsecureRequests] : []]
+  const metadata = { client_secret: clientSecret, [oidc.clockTolerance]: SKEW_SECONDS }
+  return await oidc.discovery(url, clientId, metadata, undefined, { execute, timeout: PATIENCE_SECONDS })
+}
+
+function tokensOf (
+  answer: { id_token?: string, access_token: string, refresh_token?: string }, before: Tokens | null
+): Tokens {
+  return {
+    idToken: answer.id_token ?? before?.idToken ?? '', accessToken: answer.access_token,
+    refreshToken: answer.refresh_token ?? before?.refreshToken ?? null
+  }
+}
+
+function readPath (claims: object, path: string): unknown {
+  return path === '' ? undefined : path.split('.').reduce<unknown>((value, name) => fieldsOf(value)[name], claims)
+}
+
+/** A provider that does not answer has refused nobody. */
+function refusalOf (error: unknown): HttpError {
+  const isAway = error instanceof TypeError || (error instanceof Error && (error.name === 'TimeoutError' || /status code \(5|status: 5/.test(error.message)))
+  if (isAway && !(error instanceof oidc.ClientError)) return unavailable(error)
+  return new HttpError(401, 'authentication_error', 'authentication_failed', 'The identity provider did not log you in.', { cause: error })
+}
+
+function unavailable (cause: unknown): HttpError {
+  return new HttpError(503, 'server_error', 'identity_provider_unavailable', 'The identity provider does not answer.', { cause, action: 'retry' })
+}
