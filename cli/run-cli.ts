@@ -23,6 +23,7 @@ import { addAlertsCommands, addTargetsCommands } from './commands/targets-and-al
 import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
 import { addRequestCommands } from './commands/request.ts'
 import { addStatusCommands } from './commands/status.ts'
+import { addUsersCommands } from './commands/users.ts'
 import { IMPORTED_WITH_DIFFERENCES } from './import/import-options.ts'
 import { COLLECTORS, readDuration } from './read-arguments.ts'
 
@@ -31,7 +32,7 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addLogsCommands,
-  addProjectsCommands, addKeysCommands, addDeadLettersCommands, addAuditCommands, addExportsCommands,
+  addProjectsCommands, addKeysCommands, addUsersCommands, addDeadLettersCommands, addAuditCommands, addExportsCommands,
   addTargetsCommands, addAlertsCommands,
   addBackupCommands, addBackupsCommands,
   addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands,

@@ -140,7 +140,9 @@ export async function keepClaimsFresh (
     const identity = issuer === PROXY ? proxied : asked
     const given = identity === null ? [] : readRoles(identity)
     const isAdmitted = identity !== null &&
-      await isAdmittedAs(userId, admitIdentity(sql, identity, { roles: given, invited: null, address: addressOf(request) }))
+      await isAdmittedAs(userId, admitIdentity(sql, identity, {
+        roles: given, invited: null, address: addressOf(request)
+      }))
     if (!isAdmitted) {
       await tx`DELETE FROM console_sessions WHERE token_hash = ${hashToken(token)}`
       return false

@@ -131,7 +131,7 @@ function readValidity (text: string): number {
   return seconds
 }
 
-async function findUser (api: ManagementClient, email: string): Promise<number> {
+export async function findUser (api: ManagementClient, email: string): Promise<number> {
   const user = (await api.get('/api/users')).results.find((each) => each.email === email.trim().toLowerCase())
   if (user !== undefined) return user.id
   throw new MillraceError('MILLRACE_USER_NOT_FOUND', `there is no user ${email}, or the key may not create keys for other users`)

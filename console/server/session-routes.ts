@@ -82,7 +82,8 @@ export interface SessionAnswer {
   scopes: readonly string[]
   /** False for a key that is limited to some projects: it does not see the status of the installation. */
   all_projects: boolean
-  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday' }[]
+  sees_persons: boolean
+  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday', scopes: readonly string[] }[]
 }
 
 /** Login, logout, and who is logged in. */
@@ -228,10 +229,13 @@ export function isOverTls ({ protocol, headers }: FastifyRequest): boolean {
 }
 
 async function describeSession ({ owner, roles, ...key }: PersonalKey, sql: Sql): Promise<SessionAnswer> {
-  const { scopes, projectIds } = limitRights(key, roles, null)
+  const { scopes, projectIds, seesPersons } = limitRights(key, roles, null)
   const [user] = await sql<{ email: string, first_name: string }[]>`
     SELECT email, first_name FROM users WHERE id = ${owner?.userId ?? 0}`
-  const projects = await sql<SessionAnswer['projects']>`
+  const projects = await sql<Omit<SessionAnswer['projects'][number], 'scopes'>[]>`
     SELECT id, name, timezone, week_starts FROM projects WHERE ${projectIds === null ? sql`true` : sql`id = ANY(${[...projectIds]}::integer[])`} ORDER BY id`
-  return { email: user?.email ?? '', first_name: user?.first_name ?? '', scopes, all_projects: projectIds === null, projects }
+  return {
+    email: user?.email ?? '', first_name: user?.first_name ?? '', scopes, all_projects: projectIds === null, sees_persons: seesPersons,
+    projects: projects.map((each) => ({ ...each, scopes: limitRights(key, roles, each.id).scopes }))
+  }
 }

@@ -14,6 +14,10 @@ export interface Screen {
   isOfProject: boolean
   /** Needs a key for all projects: the default for screens about the installation. */
   needsAllProjects?: boolean
+  /** Only for administrators. */
+  needsEverything?: boolean
+  /** Not for a role that does not see persons. */
+  needsPersons?: boolean
   /** Opened first by whoever may see it. */
   isEntrance?: boolean
   load: () => Promise<ComponentType>
@@ -56,7 +60,7 @@ const GROUPS: ScreenGroup[] = [
     screens: [
       { name: 'persons', title: 'Persons', words: 'people users customers', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/persons-screen.tsx')).PersonsScreen },
       { name: 'groups', title: 'Groups', words: 'companies accounts', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/groups-screen.tsx')).GroupsScreen },
-      { name: 'sql', title: 'SQL', words: 'query clickhouse csv', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
+      { name: 'sql', title: 'SQL', words: 'query clickhouse csv', scope: 'query:read', isOfProject: true, needsAllProjects: true, needsPersons: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
     ]
   },
   {
@@ -75,6 +79,8 @@ const GROUPS: ScreenGroup[] = [
       { name: 'imports', title: 'Imports', words: 'migration history', scope: 'event:read', isOfProject: true, load: async () => (await import('./imports/imports-screen.tsx')).ImportsScreen },
       { name: 'exports', title: 'Exports', words: 'parquet s3 warehouse batch', scope: 'project:read', isOfProject: true, load: async () => (await import('./administration/exports-screen.tsx')).ExportsScreen },
       { name: 'usage', title: 'Usage', words: 'quota limit volume', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
+      { name: 'people', title: 'People', words: 'users invite roles login', scope: 'user:write', isOfProject: false, needsEverything: true, load: async () => (await import('./administration/people-screen.tsx')).PeopleScreen },
+      { name: 'record', title: 'Record', words: 'audit log history who', scope: 'user:write', isOfProject: false, needsAllProjects: false, needsEverything: true, load: async () => (await import('./administration/record-screen.tsx')).RecordScreen },
       { name: 'keys', title: 'Keys', words: 'token login access', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
       {
         name: 'installation', title: 'Projects', words: 'time zone settings', scope: 'project:read', isOfProject: false,
@@ -93,8 +99,11 @@ export const SHARED: Pick<Screen, 'title' | 'load'> = { title: 'The board', load
  * @param project  The one that is shown; undefined when the key has none.
  */
 export function openGroups (session: Session, project: number | undefined): ScreenGroup[] {
-  const isOpen = ({ scope, isOfProject, needsAllProjects = !isOfProject }: Screen): boolean =>
-    may(scope) && (!isOfProject || project !== undefined) && (session.all_projects || !needsAllProjects)
+  const isOpen = (
+    { scope, isOfProject, needsAllProjects = !isOfProject, needsEverything, needsPersons }: Screen
+  ): boolean =>
+    may(scope, isOfProject ? project : undefined) && (!isOfProject || project !== undefined) &&
+    (session.all_projects || !needsAllProjects) && (needsEverything !== true || session.scopes.includes('*')) && (needsPersons !== true || session.sees_persons)
   return GROUPS
     .map(({ title, screens }) => ({ title, screens: screens.filter(isOpen) }))
     .filter(({ screens }) => screens.length > 0)

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { allowsScope, type Scope } from '../../schema/scopes.ts'
 import { ApiError, request, whenLoggedOut } from './api-client.ts'
+import { projectId } from './router.ts'
 
 /** Who is logged in: the answer of `/console/session`. */
 export interface Session {
@@ -9,7 +10,9 @@ export interface Session {
   scopes: string[]
   /** Whether the key is for the whole installation, or for some projects. */
   all_projects: boolean
-  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday' }[]
+  /** Whether the role shows persons; a key's always does. */
+  sees_persons: boolean
+  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday', scopes: string[] }[]
 }
 
 /** Undefined until it is known, null when nobody is logged in. */
@@ -104,7 +107,9 @@ export async function logout (): Promise<void> {
   if (left != null) location.assign(left.logout_url)
 }
 
-/** Whether the key of the session may do something: what it may not do is not offered. */
-export function may (scope: Scope): boolean {
-  return session.value !== null && session.value !== undefined && allowsScope(session.value.scopes, scope)
+/** Whether the session may do something in a project: what it may not do is not offered. */
+export function may (scope: Scope, project: number | undefined = projectId.value): boolean {
+  if (session.value == null) return false
+  const { scopes, projects } = session.value
+  return allowsScope(projects.find(({ id }) => id === project)?.scopes ?? scopes, scope)
 }

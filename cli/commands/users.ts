@@ -1,0 +1,56 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import { ROLES } from '../../schema/roles.ts'
+import type { CliContext } from '../cli-context.ts'
+import { collectIds } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { findUser } from './projects-and-keys.ts'
+
+interface InviteOptions extends Output { role: typeof ROLES[number], project?: number[], persons?: boolean, name?: string }
+
+/** `millrace users invite|list|disable`. */
+export function addUsersCommands (program: Command, context: CliContext): void {
+  const users = program.command('users').description('people who log in, and accounts that own keys')
+
+  users.command('invite')
+    .description('let a person log in: prints a link that sets a password, once and within 7 days')
+    .argument('<email>', 'address of the person; again: new roles and a new link')
+    .requiredOption('--role <role>', `one of ${ROLES.join(', ')}`, readRole)
+    .option('--project <id>', 'give the role in this project; repeat for several (default: in all)', collectIds)
+    .option('--persons', 'a viewer may read persons and their events')
+    .option('--name <name>', 'first name')
+    .option(...JSON_OPTION)
+    .action(async (email: string, { role, project, persons = false, name, ...output }: InviteOptions) => {
+      const api = await context.api()
+      const roles = (project ?? [null]).map((id) => ({ project_id: id, role, sees_persons: persons }))
+      const { user, link, expires_at: expires } = await api.post('/api/invitations', { body: { email, first_name: name, roles } })
+      const shown = output.json === true ? { user, link, expires_at: expires } : { user: user.email, link, expires }
+      printFields(context, shown, output)
+    })
+
+  users.command('list')
+    .description('list users with their roles')
+    .option(...JSON_OPTION)
+    .action(async (output: Output) => {
+      const api = await context.api()
+      printRows(context, (await api.get('/api/users')).results, [
+        'id', ['user', 'email'], ['name', 'first_name'],
+        ['roles', ({ roles }) => roles?.map(({ project_id: id, role }) => id === null ? role : `${role} of ${id}`).join(', ') ?? 'account'],
+        'keys', ['invited until', 'invited_until'], ['last login', 'last_login_at'], ['disabled', 'disabled_at']
+      ], output)
+    })
+
+  users.command('disable')
+    .description('end all sessions of a user and revoke the keys, for good')
+    .argument('<email>', 'address of the user')
+    .action(async (email: string) => {
+      const api = await context.api()
+      await api.patch('/api/users/{id}', { params: { id: await findUser(api, email) }, body: { disabled: true } })
+      context.stdout.write(`Disabled ${email}: sessions have ended, and keys are revoked.\n`)
+    })
+}
+
+function readRole (text: string): typeof ROLES[number] {
+  const role = ROLES.find((each) => each === text)
+  if (role === undefined) throw new InvalidArgumentError(`Give one of ${ROLES.join(', ')}.`)
+  return role
+}
