@@ -5,7 +5,12 @@ import { collectIds } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 import { findUser } from './projects-and-keys.ts'
 
-interface InviteOptions extends Output { role: typeof ROLES[number], project?: number[], persons?: boolean, name?: string }
+interface InviteOptions extends Output {
+  role: typeof ROLES[number]
+  project?: number[]
+  persons?: boolean
+  name?: string
+}
 
 /** `millrace users invite|list|disable`. */
 export function addUsersCommands (program: Command, context: CliContext): void {
