@@ -1,4 +1,4 @@
-/** What each role may do at each endpoint, in its own project and in another one, compared with `rights.generated.txt`. */
+/** What each role may do at each endpoint, in its own project and in another one. */
 import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { randomUUID } from 'node:crypto'
