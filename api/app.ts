@@ -1,8 +1,7 @@
 import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
-import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
+import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify'
 import { consoleRoutes } from '../console/server/console-routes.ts'
-import { findSessionKey, type LoginLine, readCookies } from '../console/server/session-routes.ts'
-import { createSessions, type SessionUser } from '../console/server/sessions.ts'
+import { findSessionKey, readCookies } from '../console/server/session-routes.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
 import { FORWARDED } from '../schema/wire/forwarded-request.ts'
@@ -44,11 +43,11 @@ import { importRoutes } from './events/import-routes.ts'
 import type { ImportRunner } from './events/start-import.ts'
 import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
-import { createLogIn } from './people/log-in.ts'
-import { type ExternalLogin, findLogoutUrl, keepClaimsFresh, loginRoutes } from './people/login-routes.ts'
+import { composeLogin } from './people/compose-login.ts'
+import { type ExternalLogin, loginRoutes } from './people/login-routes.ts'
 import { maskMails } from './people/mask-mails.ts'
 import { peopleRoutes } from './people/people-routes.ts'
-import { recordRequests, writeRecord } from './people/record.ts'
+import { recordRequests } from './people/record.ts'
 import { recordRoutes } from './people/record-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
 import { retentionRoutes } from './projects/retention-routes.ts'
@@ -166,27 +165,19 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     await scope.register(healthRoutes, describeHealth(deps))
   })
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
-  const sessions = createSessions(deps)
-  const login: ExternalLogin = deps.login ?? { provider: null, trustsProxy: false, readRoles: () => [] }
-  const sessionOptions = {
-    ...deps, sessions, logIn: createLogIn(deps), record: async (line: LoginLine) => await writeRecord(deps.sql, line),
-    keepFresh: async (request: FastifyRequest, found: SessionUser, token: string) =>
-      await keepClaimsFresh(request, found, token, { ...deps, ...login }),
-    findLogoutUrl: async (request: FastifyRequest, found: SessionUser, token: string) =>
-      await findLogoutUrl(request, found, token, { ...deps, ...login })
-  }
+  const login = composeLogin(deps)
   // SQL, questions and boards share the places that analysts have.
   const queries = new RunningQueries()
   const answerTile = createTileAnswers({ ...deps, queries })
   await readCookies(app)
   await app.register(managementRoutes, {
     ...deps, queries, answerTile,
-    findSessionKey: async (request) => await findSessionKey(request, sessionOptions)
+    findSessionKey: async (request) => await findSessionKey(request, login)
   })
   await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
   await app.register(async (scope) => {
-    await scope.register(loginRoutes, { ...sessionOptions, ...login })
-    await scope.register(consoleRoutes, sessionOptions)
+    await scope.register(loginRoutes, { ...deps, ...login })
+    await scope.register(consoleRoutes, login)
   })
   return app
 }
