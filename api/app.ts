@@ -85,7 +85,6 @@ export interface ApiDeps {
   definitions: DefinitionCache
   status: () => Promise<Status>
   imports: ImportRunner
-  /** How people log in beside passwords and keys; absent: not at all. */
   login?: ExternalLogin
   /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
@@ -175,10 +174,8 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     findSessionKey: async (request) => await findSessionKey(request, login)
   })
   await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
-  await app.register(async (scope) => {
-    await scope.register(loginRoutes, { ...deps, ...login })
-    await scope.register(consoleRoutes, login)
-  })
+  await app.register(loginRoutes, { ...deps, ...login })
+  await app.register(consoleRoutes, login)
   return app
 }
 
