@@ -9,7 +9,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { compareCopies } from './testing/compare-copies.ts'
 import { randomRepairs } from './testing/random-repairs.ts'
 import { replayModel, type Step } from './testing/repaired-model.ts'
-import { noCopiesWait, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
+import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
 
 /** Each sequence has a project of its own. `npm run check:persons` takes 200. */
 const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? 10)
@@ -39,6 +39,62 @@ t.test(`${SEQUENCES} random sequences of merges, splits and undos, in the real s
   }
   t.same(await compareCopies(stores), [], 'copies in ClickHouse')
   t.ok(sequences.flat().filter(({ kind }) => kind !== 'update').length >= SEQUENCES, 'there were repairs')
+})
+
+t.test('a repair reads only related persons, holds no other up, and waits until updates are applied', async (t) => {
+  const stores = await startPersonsStores(t)
+  const { sql, clickhouse: { client } } = stores
+  await client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3) + INTERVAL 1 DAY, (now64(3), '')" })
+  stores.start({ repairsPollIntervalMs: 50 })
+  const visits = ['jo', 'anon', 'phone'].map((distinctId) => ({ ...origin(), kind: 'person' as const, distinctId, receivedAt: 0 }))
+  const merges = ['anon', 'phone'].map((otherDistinctId) =>
+    ({ ...origin(), kind: 'merge' as const, how: 'alias' as const, distinctId: 'jo', otherDistinctId, receivedAt: 0 }))
+  const [first, second] = [merges[0]!, merges[1]!]
+  const stepOf = (update: (typeof merges)[0] | (typeof visits)[0]): ProjectStep => ({ project: 1, step: { kind: 'update', update }, sequence: [] })
+  await applyUpdates(stores, [...visits, first].map(stepOf))
+  for (const other of ['', 'null']) {
+    await client.command({
+      query: `INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, received_at, properties)
+        SELECT 1, generateUUIDv4(), '$identify', 'other' || number, now64(3), now64(3), '{"$anon_distinct_id":"${other}"}' FROM numbers(1001)`
+    })
+    await client.command({
+      query: `INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, received_at, properties)
+        VALUES (1, generateUUIDv4(), '$identify', 'jo', now64(3), now64(3), '{"$anon_distinct_id":"${other}"}')`
+    })
+  }
+  const request = async (event: string, ids: string[]): Promise<number> => {
+    const [row] = await sql<{ id: number }[]>`
+      INSERT INTO person_repairs (project_id, person_uuid, kind, event_uuid, distinct_ids) VALUES (1, ${personUuid(1, 'jo')}, 'undo', ${event}, ${ids}) RETURNING id`
+    return row!.id
+  }
+  const isDone = async (id: number): Promise<boolean> => {
+    const [row] = await sql<{ done: boolean, error: string | null }[]>`SELECT done_at IS NOT NULL AS done, error FROM person_repairs WHERE id = ${id}`
+    if (row === undefined || row.error !== null) throw new Error(row?.error ?? 'no such request')
+    return row.done
+  }
+  // It fails whenever it is tried.
+  await sql`INSERT INTO person_repairs (project_id, person_uuid, kind, parts, distinct_ids) VALUES (2, ${personUuid(2, 'x')}, 'split', '5', '{x}')`
+  const undone = await request(first.uuid, ['jo', 'anon'])
+  await waitFor(async () => await isDone(undone), { timeoutMs: 20_000 })
+  t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
+
+  let early = 0
+  let applied: Promise<void> | null = null
+  await sql.begin(async (transaction) => {
+    await transaction`SELECT 1 FROM persons_progress WHERE partition = 1 FOR UPDATE`
+    applied = applyUpdates(stores, [stepOf(second)])
+    await waitFor(async () => {
+      const result = await client.query({ query: "SELECT 1 FROM events WHERE event = '$create_alias' LIMIT 2", format: 'JSONEachRow' })
+      return (await result.json()).length === 2
+    }, { timeoutMs: 20_000 })
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    early = await request(second.uuid, ['jo', 'phone'])
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    t.notOk(await isDone(early), 'the merge is not applied yet')
+  })
+  await applied
+  await waitFor(async () => await isDone(early), { timeoutMs: 20_000 })
+  t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
 })
 
 interface ProjectStep { project: number, step: Step, sequence: readonly Step[] }

@@ -3,21 +3,25 @@ import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type IntervalLoop, pause, runAtIntervals } from '../../platform/intervals.ts'
+import { type IntervalLoop, pause, retryDelayMs, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
-import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { derivePersonUpdate } from '../../schema/wire/derive-person-update.ts'
+import { PERSONS_PARTITIONS, PERSONS_STREAM, personsSubject } from '../../schema/wire/streams.ts'
+import { isIllegalDistinctId } from './merge-persons.ts'
 import type { Properties } from './persons-state.ts'
 import { LATE_MS } from './property-times.ts'
-import { type Repair, type ReplayedUpdate, replayPersons } from './replay-persons.ts'
+import { type Repair, RepairRefused, type ReplayedUpdate, replayPersons } from './replay-persons.ts'
 import { type StoredWhole, writeRepaired } from './write-repaired.ts'
 
 interface RepairDeps {
   sql: Sql
   clickhouse: ClickHouse
+  connection: NatsConnection
   logger: Logger
   /** Called after a repair, which wrote copies to the outbox. */
   onCopies: () => void
@@ -42,6 +46,12 @@ const POLL_INTERVAL_MS = 500
 /** Maximum wait, with persons of the project locked, until ClickHouse has the events of all applied updates. */
 const MAX_LAG_MS = 10_000
 
+/** The lock is taken only when ClickHouse lags less. */
+const MAX_LAG_BEFORE_MS = 5000
+
+/** Maximum time of a query: one that takes longer fails before the lock. */
+const MAX_QUERY_S = 10
+
 /** Maximum distinct ids that merges relate, and updates of these: they are computed in memory. */
 const MAX_IDS = 1000
 const MAX_UPDATES = 200_000
@@ -49,35 +59,58 @@ const MAX_UPDATES = 200_000
 const MERGES = "event IN ('$identify', '$create_alias', '$merge_dangerously')"
 const OTHER_ID = "JSONExtractString(properties, if(event = '$identify', '$anon_distinct_id', 'alias'))"
 
-/** Carries out open repairs until stopped, in the order of their requests. */
+/** What is remembered of an open request. */
+interface Attempt {
+  /** The last update of its partition when the request was first seen. */
+  sequence: number | null
+  failures: number
+  /** Epoch milliseconds. */
+  notBefore: number
+}
+
+/** Carries out open repairs until stopped, in the order of their requests; one that fails rests, the others go on. */
 export function startRepairs (deps: RepairDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
+  const { sql, logger } = deps
+  const attempts = new Map<number, Attempt>()
   return runAtIntervals({
     everyMs: pollIntervalMs,
     async run (signal) {
-      const open = await deps.sql<Request[]>`SELECT ${columns(deps.sql)} FROM person_repairs WHERE done_at IS NULL AND error IS NULL ORDER BY id LIMIT 20`
+      const resting = [...attempts].flatMap(([id, { notBefore }]) => notBefore > Date.now() ? [id] : [])
+      const open = await sql<Request[]>`
+        SELECT ${columns(sql)} FROM person_repairs WHERE done_at IS NULL AND error IS NULL AND id <> ALL (${resting}::bigint[]) ORDER BY id LIMIT 20`
       for (const request of open) {
         if (signal.aborted) return
-        await repair(request, deps, signal)
+        const attempt = attempts.get(request.id) ?? { sequence: null, failures: 0, notBefore: 0 }
+        attempts.set(request.id, attempt)
+        try {
+          if (await repair(request, attempt, deps, signal)) attempts.delete(request.id)
+        } catch (err) {
+          if (signal.aborted) return
+          attempt.notBefore = Date.now() + 10 * retryDelayMs(attempt.failures++)
+          logger.warn({ err, repair: request.id, failures: attempt.failures }, 'could not repair a person; retrying')
+        }
       }
     },
-    logger: deps.logger,
-    failure: 'could not repair a person; retrying',
+    logger,
+    failure: 'could not read repairs of persons; retrying',
     stopWithinMs: MAX_LAG_MS
   })
 }
 
-function columns (sql: Sql | TransactionSql) {
+function columns (sql: SqlTemplates) {
   return sql`id, project_id AS project, person_uuid AS person, kind, event_uuid AS event, parts, distinct_ids AS ids,
     (extract(epoch FROM requested_at) * 1000)::float8 AS "requestedAt", (extract(epoch FROM done_at) * 1000)::float8 AS "doneAt"`
 }
 
-async function repair (
-  request: Request, { sql, clickhouse, logger, onCopies }: RepairDeps, signal: AbortSignal
-): Promise<void> {
+/** @returns whether the request needs nothing more. */
+async function repair (request: Request, attempt: Attempt, deps: RepairDeps, signal: AbortSignal): Promise<boolean> {
+  const { sql, clickhouse, logger, onCopies } = deps
   const { id, project } = request
-  // Before the lock, as an ingest process may be behind for long.
-  if (!await isComplete(clickhouse, request.requestedAt)) return
+  // Before the lock, as an ingest process or the pipeline may be behind for long.
+  if (!await isComplete(clickhouse, Math.max(request.requestedAt, Date.now() - MAX_LAG_BEFORE_MS))) return false
+  if (!await isApplied(project, attempt, deps)) return false
   try {
+    await readRelated(sql, clickhouse, request)
     const left = await sql.begin(async (transaction) => {
       await transaction`SELECT set_config('idle_in_transaction_session_timeout', '60s', true)`
       const [taken] = await transaction`SELECT 1 FROM person_repairs WHERE id = ${id} AND done_at IS NULL FOR UPDATE SKIP LOCKED`
@@ -87,9 +120,8 @@ async function repair (
       for (const deadline = Date.now() + MAX_LAG_MS; !await isComplete(clickhouse, at); await pause(100, signal)) {
         if (Date.now() > deadline || signal.aborted) throw new MillraceError('MILLRACE_REPAIR_WAITS', 'accepted events are not all stored yet', { action: 'retry' })
       }
-      const stored = await readRelated(transaction, clickhouse, request)
+      const { stored, updates } = await readRelated(transaction, clickhouse, request)
       const ids = stored.flatMap(({ distinctIds }) => distinctIds)
-      const updates = await readUpdates(transaction, clickhouse, project, ids)
       const earlier = await transaction<Request[]>`
         SELECT ${columns(transaction)} FROM person_repairs WHERE project_id = ${project} AND done_at IS NOT NULL AND distinct_ids && ${ids} ORDER BY done_at, id`
       const done = earlier.map((each) => toRepair(each, each.doneAt ?? 0))
@@ -107,10 +139,8 @@ async function repair (
     if (!(error instanceof RepairRefused)) throw error
     await sql`UPDATE person_repairs SET error = ${error.message} WHERE id = ${id}`
   }
+  return true
 }
-
-/** A repair that can never be carried out. */
-class RepairRefused extends Error {}
 
 function toRepair ({ kind, event, parts }: Request, at: number): Repair {
   return kind === 'undo' ? { kind, uuid: event ?? '' } : { kind, parts: parts ?? [], at }
@@ -121,20 +151,48 @@ async function isComplete (clickhouse: ClickHouse, at: number): Promise<boolean>
   return through !== null && through.getTime() >= at
 }
 
-/** The person of a request, and all that merges, also refused and undone ones, relate to it. */
+/**
+ * Whether the updates are applied of all events that were stored at the request: a merge that is undone before it is
+ * applied would come back.
+ */
+async function isApplied (project: number, attempt: Attempt, { sql, connection }: RepairDeps): Promise<boolean> {
+  const partition = project % PERSONS_PARTITIONS
+  if (attempt.sequence === null) {
+    const { streams } = await manageJetStream(connection)
+    attempt.sequence = (await streams.getMessage(PERSONS_STREAM, { last_by_subj: personsSubject(partition) }))?.seq ?? 0
+  }
+  const [progress] = await sql<{ last: number }[]>`
+    SELECT last_sequence AS last FROM persons_progress WHERE partition = ${partition}`
+  return (progress?.last ?? 0) >= attempt.sequence
+}
+
+/** The person of a request, all that merges, also refused and undone ones, relate to it, and their updates. */
 async function readRelated (
-  transaction: TransactionSql, clickhouse: ClickHouse, { project, person, ids: named }: Request
+  sql: SqlTemplates, clickhouse: ClickHouse, request: Request
+): Promise<{ stored: StoredWhole[], updates: ReplayedUpdate[] }> {
+  const stored = await readPersons(sql, clickhouse, request)
+  const ids = stored.flatMap(({ distinctIds }) => distinctIds)
+  return { stored, updates: await readUpdates(sql, clickhouse, request.project, ids) }
+}
+
+async function readPersons (
+  sql: SqlTemplates, clickhouse: ClickHouse, { project, person, ids: named }: Request
 ): Promise<StoredWhole[]> {
-  const own = await readStored(transaction, project, [], person)
-  let ids = [...new Set([...named, ...own.flatMap(({ distinctIds }) => distinctIds)])]
+  const own = await readStored(sql, project, [], person)
+  const legal = named.filter((id) => !isIllegalDistinctId(id))
+  let ids = [...new Set([...legal, ...own.flatMap(({ distinctIds }) => distinctIds)])]
   for (;;) {
     const links = await queryRows<{ id: string, other: string }>(clickhouse, `
       SELECT DISTINCT distinct_id AS id, substringUTF8(${OTHER_ID}, 1, 200) AS other FROM events
       WHERE project_id = {project: UInt32} AND ${MERGES} AND (distinct_id IN {ids: Array(String)} OR other IN {ids: Array(String)})
-      SETTINGS final = 0, max_execution_time = 30`, { project, ids })
-    const related = [...new Set([...ids, ...links.flatMap(({ id, other }) => [id, other])])]
+        AND other NOT IN ('', distinct_id)
+      SETTINGS final = 0, max_execution_time = ${MAX_QUERY_S}`,
+    { project, ids: ids.filter((id) => !isIllegalDistinctId(id)) })
+    // Such a merge never did anything.
+    const linked = links.flatMap(({ id, other }) => isIllegalDistinctId(id) || isIllegalDistinctId(other) ? [] : [id, other])
+    const related = [...new Set([...ids, ...linked])]
     if (related.length > MAX_IDS) throw new RepairRefused(`merges relate the person to more than ${MAX_IDS} distinct ids`)
-    const stored = await readStored(transaction, project, related)
+    const stored = await readStored(sql, project, related)
     const all = [...new Set(stored.flatMap(({ distinctIds }) => distinctIds))]
     if (all.every((id) => ids.includes(id)) && related.every((id) => ids.includes(id))) return stored
     ids = [...new Set([...related, ...all])]
@@ -144,9 +202,9 @@ async function readRelated (
 
 /** Persons of distinct ids, or of a uuid, with all their ids. */
 async function readStored (
-  transaction: TransactionSql, project: number, ids: readonly string[], uuid: string | null = null
+  sql: SqlTemplates, project: number, ids: readonly string[], uuid: string | null = null
 ): Promise<StoredWhole[]> {
-  const rows = await transaction<(Omit<StoredWhole, 'projectId' | 'properties' | 'times' | 'createdAt'> & {
+  const rows = await sql<(Omit<StoredWhole, 'projectId' | 'properties' | 'times' | 'createdAt'> & {
     createdAt: Date, properties: string, times: Record<string, number> | null
   })[]>`
     SELECT id, uuid, is_identified AS "isIdentified", created_at AS "createdAt", properties::text AS properties, property_times AS times,
@@ -177,7 +235,7 @@ interface StoredEvent {
  * What the stored events of distinct ids changed about persons since the last deletion of each, in order of receipt.
  */
 async function readUpdates (
-  transaction: TransactionSql, clickhouse: ClickHouse, project: number, ids: readonly string[]
+  sql: SqlTemplates, clickhouse: ClickHouse, project: number, ids: readonly string[]
 ): Promise<ReplayedUpdate[]> {
   const events = await queryRows<StoredEvent>(clickhouse, `
     SELECT toString(uuid) AS uuid, event, distinct_id AS distinctId, toString(person_id) AS person,
@@ -185,9 +243,9 @@ async function readUpdates (
     FROM events AS stored WHERE project_id = {project: UInt32} AND distinct_id IN {ids: Array(String)}
       AND (${MERGES} OR position(properties, '"$set') > 0 OR position(properties, '"$unset"') > 0)
     ORDER BY stored.received_at, stored.timestamp, stored.uuid LIMIT ${MAX_UPDATES + 1}
-    SETTINGS final = 1, max_execution_time = 30`, { project, ids })
+    SETTINGS final = 1, max_execution_time = ${MAX_QUERY_S}`, { project, ids })
   if (events.length > MAX_UPDATES) throw new RepairRefused(`more than ${MAX_UPDATES} events changed the person and those that merges relate to it`)
-  const deletions = await transaction<{ person: string, at: Date }[]>`
+  const deletions = await sql<{ person: string, at: Date }[]>`
     SELECT person, max(requested_at) AS at FROM person_deletions, unnest(person_uuids) AS person
     WHERE project_id = ${project} AND person_uuids && ${ids.map((id) => personUuid(project, id))}::uuid[] GROUP BY person`
   const deletedAt = new Map(deletions.map(({ person, at }) => [person, at.getTime()]))

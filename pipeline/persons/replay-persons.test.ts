@@ -40,6 +40,24 @@ t.test('keeps what no update explains with the person that keeps its uuid', (t) 
   t.end()
 })
 
+t.test('keeps persons of which no update is known', (t) => {
+  const at = Date.UTC(2026, 0)
+  const person = (...distinctIds: string[]): WholePerson => ({
+    projectId: 1, uuid: personUuid(1, distinctIds[0]!), distinctIds, isIdentified: false, createdAt: at,
+    properties: { of: distinctIds[0] }
+  })
+  const stored = [person('jo', 'phone'), person('anon')]
+  const merge = { kind: 'merge', how: 'identify', projectId: 1, timestamp: at, receivedAt: at } as const
+  const updates: ReplayedUpdate[] = [{ ...merge, uuid: 'a', distinctId: 'jo', otherDistinctId: 'phone' }]
+  const persons = replayPersons(updates, stored, [], { kind: 'undo', uuid: 'of another' })
+  t.match(plain(persons), [
+    { uuid: personUuid(1, 'anon'), distinctIds: ['anon'], properties: { of: 'anon' }, createdAt: at },
+    { uuid: personUuid(1, 'jo'), distinctIds: ['jo', 'phone'] }
+  ])
+  t.throws(() => replayPersons([], [person('jo', 'null')], [], { kind: 'split', parts: [['null']], at }), /no merge joins/)
+  t.end()
+})
+
 function plain (persons: readonly WholePerson[]): unknown[] {
   return persons.map(({ uuid, distinctIds, properties, isIdentified, createdAt }) =>
     ({ uuid, distinctIds: distinctIds.toSorted(), properties, isIdentified, createdAt }))

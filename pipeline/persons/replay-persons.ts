@@ -19,6 +19,9 @@ export type Repair =
   /** Each part leaves its person as one; of merges received up to `at`, epoch milliseconds. */
   | { kind: 'split', parts: readonly (readonly string[])[], at: number }
 
+/** A repair that can never be carried out. */
+export class RepairRefused extends Error {}
+
 /** A person with all its distinct ids. */
 export interface WholePerson extends Pick<
   PersonState, 'projectId' | 'properties' | 'times' | 'isIdentified' | 'createdAt'
@@ -33,6 +36,7 @@ export interface WholePerson extends Pick<
  * @param updates  Of all ids of these persons, in the order of receipt.
  * @param stored   All persons that merges of the updates relate, as they are.
  * @param done     Earlier repairs, in order.
+ * @throws {RepairRefused}
  */
 export function replayPersons (
   updates: readonly ReplayedUpdate[], stored: readonly WholePerson[], done: readonly Repair[], repair: Repair
@@ -50,6 +54,7 @@ export function replayPersons (
     // Updates are missing, such as those of events that retention removed: the persons are as they are stored.
     world = freeze([...joinPieces(before, stored), ...apply(world, done)], groupsOf(stored), Infinity)
     before = foldPersons(world)
+    if (!areSameGroups(before, stored)) throw new RepairRefused('a person has distinct ids that no merge joins')
     repairs = [repair]
   }
   const after = foldPersons(apply(world, repairs))
@@ -135,7 +140,7 @@ function freeze (
   })
 }
 
-/** Merges that unite what no known merge united. */
+/** Merges that unite what no known merge united, and distinct ids that no known update created. */
 function joinPieces (persons: readonly WholePerson[], stored: readonly WholePerson[]): ReplayedUpdate[] {
   const pieceOf = groupsOf(persons)
   return stored.flatMap(({ projectId, uuid, distinctIds, createdAt }): ReplayedUpdate[] => {
@@ -143,9 +148,10 @@ function joinPieces (persons: readonly WholePerson[], stored: readonly WholePers
     const [first = '', ...others] = new Map(distinctIds.toSorted((a, b) => Number(isOrigin(a)) - Number(isOrigin(b)))
       .map((id) => [pieceOf(id) ?? `:${id}`, id])).values().toArray().reverse()
     const origin = { projectId, uuid: '', timestamp: createdAt, receivedAt: 0 }
-    return others.map((id) => ({
+    const bridges = others.map((id) => ({
       ...origin, kind: 'merge', distinctId: first, otherDistinctId: id, how: 'force', identify: false, isBridge: true
-    }))
+    } as const))
+    return pieceOf(first) === undefined ? [{ ...origin, kind: 'person', distinctId: first }, ...bridges] : bridges
   })
 }
 
