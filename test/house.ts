@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_752,
+  lines: 84_816,
   serverLines: 5_500,
   platformLines: 4_803,
   trackedFiles: 1_641,
@@ -49,7 +49,7 @@ const LIMITS = {
   longFunctions: 1,
   assertions: 153,
   casts: 274,
-  phrases: 78
+  phrases: 79
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
