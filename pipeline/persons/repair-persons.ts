@@ -189,8 +189,8 @@ async function readPersons (
       SETTINGS final = 0, max_execution_time = ${MAX_QUERY_S}`,
     { project, ids: ids.filter((id) => !isIllegalDistinctId(id)) })
     // Such a merge never did anything.
-    const linked = links.flatMap(({ id, other }) => isIllegalDistinctId(id) || isIllegalDistinctId(other) ? [] : [id, other])
-    const related = [...new Set([...ids, ...linked])]
+    const linked = links.map(({ id, other }) => [id, other]).filter((pair) => !pair.some(isIllegalDistinctId))
+    const related = [...new Set([...ids, ...linked.flat()])]
     if (related.length > MAX_IDS) throw new RepairRefused(`merges relate the person to more than ${MAX_IDS} distinct ids`)
     const stored = await readStored(sql, project, related)
     const all = [...new Set(stored.flatMap(({ distinctIds }) => distinctIds))]
