@@ -40,6 +40,8 @@ t.test('what would break windows or chains is refused by its field', async (t) =
     ['', { ...EXPORT, name: 'b', target: { ...TARGET, endpoint: 'file:///etc' } }, 'target__endpoint'],
     ['', { ...EXPORT, name: 'b', target: { ...TARGET, secret_access_key: '********' } }, 'target__secret_access_key'],
     ['', { ...EXPORT, name: 'b', target: { kind: 's3' } }, 'target__bucket'],
+    ['', { ...EXPORT, name: 'b', target: { ...TARGET, bucket: '../admin?' } }, 'target__bucket'],
+    ['', { ...EXPORT, name: 'b', target: { ...TARGET, endpoint: '', region: 'x@10.0.0.1/' } }, 'target__region'],
     ['', { ...EXPORT, name: 'b', target: { kind: 'ftp' } }, 'target__kind'],
     ['', { ...EXPORT, name: 'b', tables: ['users'] }, 'tables__0'],
     ['', { ...EXPORT, name: 'b', filter: { where: [{ key: 'a', operator: 'like', value: 'b' }] } }, 'filter__where__0__operator'],
@@ -65,4 +67,15 @@ t.test('a backfill plans the closed windows of a span, each once', async (t) => 
   t.match(body, { count: 6, results: [{ table: 'persons', from: '2026-05-04T01:00:00.000Z', revision: 0, reason: 'backfill', written_at: null, is_newest: false }, {}] })
   t.match((await call('GET', '~/exports/progress')).body, { results: [{ planned: 6, folder: new RegExp(`^${projectId}/warehouse-`) }] })
   t.equal((await (await api.inNewProject()).call('GET', `~/exports/${id}/windows`)).status, 404)
+})
+
+t.test('days of a backfill are those of UTC, also where Postgres lives in a zone with summer time', async (t) => {
+  const { call, sql } = await api.inNewProject()
+  const { body: { id } } = await call('POST', '~/exports', { ...EXPORT, schedule: 'day', target: { kind: 'folder' } })
+  // In every connection of the pool.
+  await Promise.all(Array.from({ length: 8 }, async () => await sql`SELECT set_config('TimeZone', 'Europe/Berlin', false) FROM pg_sleep(0.2)`))
+  t.match((await call('POST', `~/exports/${id}/run`, { from: '2026-03-27T00:00:00Z', to: '2026-04-01T00:00:00Z' })).body, { planned: 5 })
+  t.same((await sql`SELECT window_from AS from, window_to AS to FROM export_windows WHERE export_id = ${id} ORDER BY id`)
+    .map(({ from, to }) => [from.toISOString().slice(5, 16), to.toISOString().slice(5, 16)]),
+  [['03-27', '03-28'], ['03-28', '03-29'], ['03-29', '03-30'], ['03-30', '03-31'], ['03-31', '04-01']].map((days) => days.map((day) => `${day}T00:00`)))
 })

@@ -81,6 +81,9 @@ const NO_PLACE = {
   endpoint: '', region: 'us-east-1', bucket: '', prefix: '', access_key_id: '', secret_access_key: ''
 }
 
+/** They are parts of the URL. */
+const PLACE_NAMES = { bucket: /^[a-z0-9][a-z0-9._-]{1,62}$/, region: /^[a-z0-9-]+$/ }
+
 type Target = Readonly<Record<string, unknown>>
 
 /** @throws {HttpError} 400 for a target that is not complete, or is another place than the stored one. */
@@ -96,6 +99,9 @@ function readTarget (given: Target, stored: Target | undefined): { target: Targe
   }
   if (names.endpoint !== '' && !/^https?:\/\/[^/?#@]+\/?$/.test(String(names.endpoint))) {
     throw invalidField('target__endpoint', 'The endpoint must be the URL of a server, such as https://s3.example.com.')
+  }
+  for (const [name, pattern] of Object.entries(PLACE_NAMES)) {
+    if (!pattern.test(String(given[name]))) throw invalidField(`target__${name}`, `The ${name} must match ${pattern.source}.`)
   }
   const target = { kind, ...names, access_key_id: accessKey }
   if (secret !== HIDDEN) return { target, secure_value: secret }
@@ -184,10 +190,11 @@ const WINDOW_MS = { hour: 3_600_000, day: 86_400_000 }
 async function planBackfill (sql: Sql, id: number, { from, to }: { from: Date, to: Date }): Promise<number> {
   const planned = await sql`
     INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
-    SELECT e.id, t.name, w.at, w.at + ('1 ' || e.schedule)::interval, 0, 'backfill'
-    FROM exports AS e, jsonb_array_elements_text(e.tables) AS t (name),
-      generate_series(date_trunc(e.schedule, ${from}::timestamptz, 'UTC'), ${to}::timestamptz, ('1 ' || e.schedule)::interval) AS w (at)
-    WHERE e.id = ${id} AND w.at >= ${from} AND w.at + ('1 ' || e.schedule)::interval <= ${to} ORDER BY w.at
+    SELECT e.id, t.name, w.at AT TIME ZONE 'UTC', (w.at + s.step) AT TIME ZONE 'UTC', 0, 'backfill'
+    FROM exports AS e, jsonb_array_elements_text(e.tables) AS t (name), LATERAL (SELECT ('1 ' || e.schedule)::interval) AS s (step),
+      -- Without a zone: days of the session's time zone may have 23 hours.
+      generate_series(date_trunc(e.schedule, ${from}::timestamptz AT TIME ZONE 'UTC'), ${to}::timestamptz AT TIME ZONE 'UTC', s.step) AS w (at)
+    WHERE e.id = ${id} AND w.at AT TIME ZONE 'UTC' >= ${from} AND (w.at + s.step) AT TIME ZONE 'UTC' <= ${to} ORDER BY w.at
     ON CONFLICT DO NOTHING RETURNING id`
   return planned.length
 }

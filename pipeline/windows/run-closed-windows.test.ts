@@ -106,6 +106,27 @@ t.test('effects of a process that lost its lease are not committed', async (t) =
   t.same(committed, ['other'])
 })
 
+t.test('a process whose renewals get no answer stops before another may take over', async (t) => {
+  const reasons: unknown[] = []
+  const task: WindowTask = {
+    subject: 'test:silent',
+    size: 'hour',
+    since: new Date(hour('06')),
+    async run (_, signal) {
+      await sql.begin(async (transaction) => {
+        await transaction`SELECT FROM window_tasks WHERE subject = 'test:silent' FOR UPDATE`
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        reasons.push(signal.reason)
+      })
+      return undefined
+    }
+  }
+  const process = start('f', [task], 600)
+  await waitFor(async () => reasons.length === 1)
+  t.match(reasons, [{ name: 'LeaseLostError' }])
+  await process.stop()
+})
+
 t.test('further work runs first, under the same lease', async (t) => {
   const order: string[] = []
   const task: WindowTask = {

@@ -47,10 +47,11 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
   const leases = createLeases({ sql, owner, leaseMs, signal: stopped.signal })
 
   /** Its further work, then its closed windows one after another. */
-  async function runTask ({ subject, size, since, run, beside }: WindowTask, through: Date | null): Promise<void> {
+  async function runTask (task: WindowTask, through: Date | null): Promise<void> {
+    const { subject, size, since, run, windows = true, beside } = task
     const first = windowAt(size, since).from
     let done = await leases.readProgress(subject, first)
-    let goesOn = beside === undefined || await leases.hold(subject, beside)
+    let goesOn = (beside === undefined || await leases.hold(subject, beside)) && windows
     while (goesOn) {
       const window = windowAt(size, done)
       if (through === null || window.to > through) return

@@ -83,17 +83,25 @@ export function createLeases ({ sql, owner, leaseMs, signal: stop }: LeaseOption
       return row === undefined || row.done < from ? from : row.done
     },
     async hold (subject, work, doneThrough = null) {
+      const takenAt = performance.now()
       if (stop.aborted || !await take(subject, doneThrough)) return false
       const lost = new AbortController()
+      const lose = (): void => lost.abort(new LeaseLostError(subject))
+      // Also while Postgres does not answer.
+      const loseAfter = (from: number): NodeJS.Timeout => setTimeout(lose, from + leaseMs - performance.now())
+      let end = loseAfter(takenAt)
       const signal = AbortSignal.any([stop, lost.signal])
       const renewal = runAtIntervals({
         everyMs: leaseMs / 3,
         firstAfterMs: leaseMs / 3,
         async run () {
+          const renewedAt = performance.now()
           const { count } = await sql`
             UPDATE window_tasks SET leased_until = ${leaseEnd}
             WHERE subject = ${subject} AND owner = ${owner} AND leased_until > now()`
-          if (count !== 1) lost.abort(new LeaseLostError(subject))
+          if (count !== 1) lose()
+          clearTimeout(end)
+          end = loseAfter(renewedAt)
         }
       })
       try {
@@ -107,6 +115,7 @@ export function createLeases ({ sql, owner, leaseMs, signal: stop }: LeaseOption
         throw error
       } finally {
         await renewal.stop()
+        clearTimeout(end)
       }
     }
   }

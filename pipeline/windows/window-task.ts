@@ -27,6 +27,8 @@ export interface WindowTask {
    * @throws any error: it is recorded with the task, and the window is tried again, later and later.
    */
   run: (window: TimeWindow, signal: AbortSignal) => Promise<WindowEffects | undefined>
+  /** False: windows wait, and only `beside` runs. Default true. */
+  windows?: boolean
   /** Further work under the same lease, before the next window. Absent: there is nothing to do. */
   beside?: ((signal: AbortSignal) => Promise<WindowEffects | undefined>) | undefined
 }

@@ -43,9 +43,10 @@ export function openFolderTarget (root: string): ExportTarget {
 
   return {
     scratch: path.join(root, '.scratch'),
-    async create (name, file) {
+    async create (name, file, _, signal) {
       const target = pathOf(name)
       await makeDurableFolder(root, path.dirname(name))
+      signal.throwIfAborted()
       try {
         // Unlike a rename it never replaces a file.
         await link(file, target)
@@ -68,7 +69,8 @@ export function openFolderTarget (root: string): ExportTarget {
       }
       return createReadStream(pathOf(name))
     },
-    async remove (name) {
+    async remove (name, signal) {
+      signal.throwIfAborted()
       await rm(pathOf(name), { force: true })
     }
   }

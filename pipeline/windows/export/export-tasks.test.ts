@@ -60,12 +60,14 @@ t.test('windows by arrival, each row in one: late events in a later window, empt
   t.same(await askDuckDb(`SELECT CAST(date AS VARCHAR) AS date, hour, CAST(count(*) AS INTEGER) AS rows FROM ${duckTable(files)} GROUP BY ALL ORDER BY hour`), [
     { date: '2026-05-04', hour: '06', rows: 20 }, { date: '2026-05-04', hour: '08', rows: 3 }
   ])
-  // A run that is repeated, as after a restored Postgres.
+  // A run that is repeated, as after a restored Postgres: erasures find its persons again.
   const before = await readdir(files, { recursive: true })
-  await sql`UPDATE export_windows SET written_at = NULL, sequence = NULL, files = '[]'`
+  const persons = await sql`SELECT length(person_hashes) FROM export_windows ORDER BY id`
+  await sql`UPDATE export_windows SET written_at = NULL, sequence = NULL, files = '[]', parts = NULL, person_hashes = ''`
   await waitUntilDone('09:00')
   t.same((await readdir(files, { recursive: true })).sort(), before.sort())
   t.same((await sql`SELECT sequence FROM export_windows ORDER BY id`).map(({ sequence }) => sequence), [1, 2, 3])
+  t.same(await sql`SELECT length(person_hashes) FROM export_windows ORDER BY id`, persons)
 })
 
 t.test('an erased person leaves every window, a replayed event comes into its own; each is a revision', async (t) => {
@@ -101,6 +103,38 @@ t.test('an erased person leaves every window, a replayed event comes into its ow
   await waitUntilDone('10:00')
   await compare('after the replay')
   t.same((await events()).slice(5), [[6, '09/r0', 0, 'schedule'], [7, '06/r2', 13, 'late_rows']])
+})
+
+t.test('an export that was made paused writes backfills, and its windows when it goes on; no replayed event is missing', async (t) => {
+  const { sql, clickhouse, root, run } = await start(t)
+  const { id, folder } = await createExport(sql)
+  const files = path.join(root, folder)
+  const plan = async (hour: string, fields: object): Promise<unknown> => await sql`INSERT INTO export_windows ${sql({
+    export_id: id, table_name: 'events', window_from: `${at(`${hour}:00`)}Z`, revision: 0, ...fields
+  })}`
+  await sql`UPDATE exports SET paused = true`
+  await plan('04', { reason: 'backfill', window_to: `${at('05:00')}Z` })
+  // Of a process that died when it had counted nothing.
+  await plan('06', { reason: 'schedule', window_to: `${at('07:00')}Z`, parts: 0 })
+  for (const hour of ['04', '06']) await insertEvents(clickhouse, 3, () => ({ received_at: at(`${hour}:10`) }))
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitFor(async () => (await sql`SELECT FROM export_windows WHERE written_at IS NOT NULL`).length === 3)
+  const written = async (): Promise<unknown[]> =>
+    (await readManifests(files)).map(({ file, rows, reason }) => [file.slice(28, 33), rows, reason])
+  t.same(await written(), [['06/r0', 0, 'schedule'], ['06/r1', 3, 'late_rows'], ['04/r0', 3, 'backfill']])
+
+  await insertEvents(clickhouse, 1, () => ({ received_at: at('04:30') }))
+  await sql`UPDATE exports SET paused = false`
+  await waitFor(async () => (await readManifests(files)).length === 4)
+  t.same((await written()).slice(3), [['04/r1', 4, 'late_rows']])
+  const [stored, exported] = await compareEvents(clickhouse, files)
+  t.same(exported, stored)
+
+  // A restored Postgres that plans an erasure anew must not take the old revision for it.
+  await sql`UPDATE export_windows SET written_at = NULL, sequence = NULL, parts = NULL, reason = 'erasure' WHERE revision = 1 AND window_from = ${`${at('04:00')}Z`}`
+  await waitFor(async () => (await readManifests(files)).length === 5)
+  t.same((await written()).slice(4), [['04/r2', 4, 'erasure']])
 })
 
 t.test('what a filter leaves out is counted; columns are only ever added', async (t) => {

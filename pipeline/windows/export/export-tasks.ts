@@ -8,7 +8,7 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { ListWindowTasks, TimeWindow, WindowTask } from '../window-task.ts'
 import type { ExportedTable } from './export-tables.ts'
 import { clearScratch, type ExportTarget, openFolderTarget } from './export-target.ts'
-import { planErasures, planLateRows } from './plan-revisions.ts'
+import { planErasures, planLateRows, readInsertedThrough } from './plan-revisions.ts'
 import { openS3Target, type S3Settings } from './s3-target.ts'
 import { type ExportSettings, type PlannedRevision, type RevisionDeps, writeRevision } from './write-revision.ts'
 
@@ -32,9 +32,6 @@ interface ExportRow extends ExportSettings {
   /** Age of the end of the oldest closed window that is not exported, in seconds. */
   lag: number
 }
-
-/** A window that never closes. */
-const NEVER = new Date('9999-01-01')
 
 /** Lists the exports of all projects. */
 export function createListExports (deps: ExportDeps): ListWindowTasks {
@@ -68,26 +65,26 @@ function toTask (row: ExportRow, deps: ExportDeps): WindowTask {
   return {
     subject: `export:${id}`,
     size,
-    since: paused ? NEVER : since,
+    since,
+    windows: !paused,
     beside: isRevised
       ? async (signal) => {
         await planErasures(sql, id)
+        await readInsertedThrough({ sql, clickhouse, cluster }, id)
         await writePlanned(row, deps, signal)
         return undefined
       }
       : undefined,
     async run (window, signal) {
-      if (tables.some((table) => table !== 'events')) await waitForCopies(deps, window, signal)
       for (const table of tables) {
         await sql`
           INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
           VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule') ON CONFLICT DO NOTHING`
       }
-      const through = await planLateRows({ sql, clickhouse, cluster }, row, window)
+      const through = await planLateRows({ sql, clickhouse, cluster }, row)
       await writePlanned(row, deps, signal)
       return async (transaction) => await transaction`
-        INSERT INTO export_state (export_id, inserted_through) VALUES (${id}, ${through})
-        ON CONFLICT (export_id) DO UPDATE SET inserted_through = excluded.inserted_through`
+        UPDATE export_state SET inserted_through = ${through} WHERE export_id = ${id}`
     }
   }
 }
@@ -102,7 +99,7 @@ async function waitForCopies (
   }
 }
 
-/** Writes planned revisions in the order in which they were planned. */
+/** Writes planned revisions in the order in which they were planned, backfills last. */
 async function writePlanned (row: ExportRow, deps: ExportDeps, signal: AbortSignal): Promise<void> {
   const { sql, clickhouse, onStep, fileRows } = deps
   const target = openTarget(row, deps)
@@ -110,9 +107,12 @@ async function writePlanned (row: ExportRow, deps: ExportDeps, signal: AbortSign
   for (;;) {
     signal.throwIfAborted()
     const [planned] = await sql<PlannedRevision[]>`
-      SELECT id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts FROM export_windows
-      WHERE export_id = ${row.id} AND written_at IS NULL ORDER BY id LIMIT 1`
+      SELECT id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts FROM export_windows AS w
+      WHERE export_id = ${row.id} AND written_at IS NULL AND NOT EXISTS (
+        SELECT FROM export_windows AS o WHERE o.export_id = w.export_id AND o.table_name = w.table_name
+          AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL) ORDER BY reason = 'backfill', id LIMIT 1`
     if (planned === undefined) return
+    if (planned.table !== 'events') await waitForCopies(deps, planned, signal)
     await writeRevision(planned, row, { sql, clickhouse, target, signal, onStep, fileRows })
     await onStep?.('next')
   }

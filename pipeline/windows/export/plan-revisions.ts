@@ -2,12 +2,9 @@
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { type TimeWindow, windowAt } from '../window-task.ts'
+import { windowAt } from '../window-task.ts'
 import { windowSql } from './export-tables.ts'
 import { type ExportSettings, planRevision } from './write-revision.ts'
-
-/** Windows whose persons are in memory at once: 4 bytes a person. */
-const BATCH_WINDOWS = 50
 
 /** Plans the revisions that erasures ask for. They are found by the persons that were recorded of each file. */
 export async function planErasures (sql: Sql, exportId: number): Promise<void> {
@@ -16,13 +13,13 @@ export async function planErasures (sql: Sql, exportId: number): Promise<void> {
   if (erasures.length === 0) return
   const erased = new Set(erasures.flatMap(({ uuids }) => uuids.map((uuid) => Number.parseInt(uuid.slice(-8), 16))))
   for (let after = '0'; ;) {
-    const windows = await sql<{ id: string, hashes: Buffer }[]>`
+    // One at a time: 4 bytes a person.
+    const [window] = await sql<{ id: string, hashes: Buffer }[]>`
       SELECT id, person_hashes AS hashes FROM export_windows
-      WHERE export_id = ${exportId} AND person_hashes <> '' AND id > ${after} ORDER BY id LIMIT ${BATCH_WINDOWS}`
-    for (const { id, hashes } of windows) if (hasAny(hashes, erased)) await planRevision(sql, id, 'erasure')
-    const last = windows.at(-1)
-    if (last === undefined) break
-    after = last.id
+      WHERE export_id = ${exportId} AND person_hashes <> '' AND id > ${after} ORDER BY id LIMIT 1`
+    if (window === undefined) break
+    if (hasAny(window.hashes, erased)) await planRevision(sql, window.id, 'erasure')
+    after = window.id
   }
   await sql`DELETE FROM export_erasures WHERE id = ANY (${erasures.map(({ id }) => id)}::bigint[])`
 }
@@ -32,24 +29,35 @@ function hasAny (hashes: Buffer, erased: ReadonlySet<number>): boolean {
   return false
 }
 
+interface Stores { sql: Sql, clickhouse: ClickHouse, cluster: string }
+
+/** Reads up to which insert late rows were looked for: at first up to now, before the first file is made. */
+export async function readInsertedThrough (
+  { sql, clickhouse, cluster }: Stores, exportId: number
+): Promise<{ since: Date, through: number }> {
+  const through = await findSettledMoment({ clickhouse, cluster })
+  const [row] = await sql<[{ since: Date }]>`
+    INSERT INTO export_state AS s (export_id, inserted_through) VALUES (${exportId}, ${new Date(through)})
+    ON CONFLICT (export_id) DO UPDATE SET inserted_through = coalesce(s.inserted_through, excluded.inserted_through)
+    RETURNING inserted_through AS since`
+  return { since: row.since, through }
+}
+
 /**
  * Plans revisions of windows that were written before some of their events were stored: replayed dead letters keep
- * their time of receipt. Nothing else comes after the watermark.
+ * their time of receipt. Nothing else comes after the watermark. Windows that are planned and not yet written compare
+ * their rows themselves.
  *
  * @returns the moment up to which rows were looked at.
  */
-export async function planLateRows (
-  { sql, clickhouse, cluster }: { sql: Sql, clickhouse: ClickHouse, cluster: string },
-  { id, projectId, schedule }: ExportSettings, window: TimeWindow
-): Promise<Date> {
-  const [row] = await sql<{ since: Date | null }[]>`SELECT inserted_through AS since FROM export_state WHERE export_id = ${id}`
-  const through = await findSettledMoment({ clickhouse, cluster })
-  if (row?.since == null) return new Date(through)
+export async function planLateRows (stores: Stores, { id, projectId, schedule }: ExportSettings): Promise<Date> {
+  const { sql, clickhouse } = stores
+  const { since, through } = await readInsertedThrough(stores, id)
   const found = await queryRows<{ at: string }>(clickhouse, `
     SELECT DISTINCT toUnixTimestamp(toStartOfHour(received_at)) AS at FROM events
-    WHERE project_id = {project: UInt32} AND received_at < fromUnixTimestamp64Milli({from: Int64})
+    WHERE project_id = {project: UInt32}
       AND inserted_at >= fromUnixTimestamp64Milli({since: Int64}) AND inserted_at < fromUnixTimestamp64Milli({through: Int64})`,
-  { project: projectId, from: window.from.getTime(), since: row.since.getTime(), through })
+  { project: projectId, since: since.getTime(), through })
   const starts = new Set(found.map(({ at }) => windowAt(schedule, new Date(Number(at) * 1000)).from.getTime()))
   for (const start of starts) {
     const late = windowAt(schedule, new Date(start))

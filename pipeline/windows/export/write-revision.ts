@@ -101,17 +101,54 @@ export async function writeRevision (planned: PlannedRevision, job: ExportSettin
   const { target, signal, onStep } = deps
   const folder = `${job.folder}/${planned.table}/${windowFolder(job.schedule, planned.from)}`
   const manifestName = `${folder}/r${planned.revision}.manifest.json`
-  let manifest = await readText(target, manifestName, signal)
+  const found = await readText(target, manifestName, signal)
+  let content = found
   await onStep?.('read manifest')
-  if (manifest === null) {
+  if (content === null) {
     const made = JSON.stringify(await makeManifest(planned, job, deps, folder), null, 1)
     await onStep?.('write manifest')
-    manifest = await createText(target, manifestName, made, signal)
+    content = await createText(target, manifestName, made, signal)
   }
+  const manifest = parseManifest(content, manifestName, planned)
+  if (found !== null && planned.parts === null) await adopt(planned, job, deps)
+  if (found !== null || planned.parts !== null) await planMissingRows(planned, job, deps, manifest)
   await onStep?.('remove files')
   await removeSuperseded(planned, job, deps, folder)
   await onStep?.('record')
-  await recordWritten(planned, deps.sql, manifest)
+  await recordWritten(planned, deps.sql, manifest, sha256Of(content))
+}
+
+/** @throws when it is not the manifest of this window; without its content, which may be of any server. */
+function parseManifest (content: string, name: string, { table, from, to, revision }: PlannedRevision): Manifest {
+  const expected = JSON.stringify([table, from, to, revision])
+  try {
+    const manifest: Manifest = JSON.parse(content)
+    const { window } = manifest
+    if (JSON.stringify([manifest.table, window.from, window.to, manifest.revision]) === expected) return manifest
+  } catch {
+    // Safe to ignore: reported below.
+  }
+  throw new Error(`${name} in the target is not the manifest of ${expected}`)
+}
+
+/**
+ * Takes over a manifest that Postgres knows nothing of, as after its restore: erasures find the window by its persons.
+ * A revision may be older than the erasure or the event that it is planned for now.
+ */
+async function adopt (planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps): Promise<void> {
+  const { id, table, reason } = planned
+  await recordPersons(planned, job, deps, filterSql(table, job.filter))
+  if (reason === 'erasure' || reason === 'late_rows') await planRevision(deps.sql, id, reason)
+}
+
+/** Plans the next revision when events came or went between the run that made the files and this one. */
+async function planMissingRows (
+  planned: PlannedRevision, job: ExportSettings, { sql, clickhouse }: RevisionDeps, manifest: Manifest
+): Promise<void> {
+  const { rows, left_out: leftOut } = manifest
+  if (planned.table !== 'events') return
+  const stored = await countRows(clickhouse, 'events', windowSql('events', job.projectId, planned))
+  if (stored !== rows + leftOut) await planRevision(sql, planned.id, 'late_rows')
 }
 
 async function makeManifest (
@@ -125,22 +162,17 @@ async function makeManifest (
   await onStep?.('record persons')
   await recordPersons(planned, job, deps, filter)
   const files: FileOfManifest[] = []
-  let hasOlderFiles = false
   for (let index = 0; index < parts; index++) {
     const name = parts === 1 ? `r${revision}.parquet` : `r${revision}-${index + 1}.parquet`
     const query = `SELECT ${columns.select} FROM ${factsOf(table).source}
       WHERE ${windowSql(table, job.projectId, planned, { index, of: parts })} AND ${filter}`
-    const { isNew, ...facts } = await createFile(`${folder}/${name}`, query, deps)
-    files.push({ name, ...facts })
-    hasOlderFiles ||= !isNew
+    files.push({ name, ...await createFile(`${folder}/${name}`, query, deps) })
   }
+  // Those of replayed events that came meanwhile.
+  await recordPersons(planned, job, deps, filter)
   const rows = files.reduce((sum, file) => sum + file.rows, 0)
   const where = windowSql(table, job.projectId, planned)
-  const leftOut = await countRows(clickhouse, table, `${where} AND NOT (${filter})`)
-  // Rows came or went between the run that made the files and this one.
-  if (hasOlderFiles && await countRows(clickhouse, table, `${where} AND ${filter}`) !== rows) {
-    await planRevision(sql, planned.id, 'late_rows')
-  }
+  const leftOut = await countRows(clickhouse, table, `${where} AND NOT ifNull(${filter}, 0)`)
   const [last] = await sql<{ sequence: number, sha256: string }[]>`
     SELECT sequence, manifest_sha256 AS sha256 FROM export_windows
     WHERE export_id = ${job.id} AND table_name = ${table} AND sequence IS NOT NULL ORDER BY sequence DESC LIMIT 1`
@@ -192,11 +224,12 @@ async function recordParts (
   const where = windowSql(planned.table, job.projectId, planned)
   const rows = await countRows(clickhouse, planned.table, `${where} AND ${filter}`)
   const parts = Math.ceil(rows / fileRows)
-  await sql`UPDATE export_windows SET parts = ${parts} WHERE id = ${planned.id}`
-  return parts
+  const [row] = await sql<[{ parts: number }]>`
+    UPDATE export_windows SET parts = coalesce(parts, ${parts}) WHERE id = ${planned.id} RETURNING parts`
+  return row.parts
 }
 
-/** Adds to those of earlier runs, whose files may stay. Before files are made: an erasure may come in between. */
+/** Adds those that earlier runs, whose files may stay, did not have. An erasure may come before files are made. */
 async function recordPersons (
   planned: PlannedRevision, job: ExportSettings, { sql, clickhouse }: RevisionDeps, filter: string
 ): Promise<void> {
@@ -207,22 +240,32 @@ async function recordPersons (
   })
   const chunks: Buffer[] = []
   for await (const chunk of stream) chunks.push(chunk)
-  await sql`UPDATE export_windows SET person_hashes = person_hashes || ${Buffer.concat(chunks)} WHERE id = ${planned.id}`
+  const [row] = await sql<[{ hashes: Buffer }]>`SELECT person_hashes AS hashes FROM export_windows WHERE id = ${planned.id}`
+  const known = readHashes(row.hashes)
+  const gained = [...readHashes(Buffer.concat(chunks))].filter((hash) => !known.has(hash))
+  const added = Buffer.from(Uint32Array.from(gained).buffer)
+  await sql`UPDATE export_windows SET person_hashes = person_hashes || ${added} WHERE id = ${planned.id}`
+}
+
+function readHashes (stored: Buffer): Set<number> {
+  const hashes = new Set<number>()
+  for (let at = 0; at < stored.length; at += 4) hashes.add(stored.readUInt32LE(at))
+  return hashes
 }
 
 async function createFile (
   name: string, query: string, { clickhouse, target, signal, onStep }: RevisionDeps
-): Promise<FileFacts & { isNew: boolean }> {
+): Promise<FileFacts> {
   const file = path.join(target.scratch, randomUUID())
   try {
     await onStep?.('make file')
     const made = await queryToFile(clickhouse, query, file, signal)
     await onStep?.('create file')
-    if (await target.create(name, file, made.sha256, signal)) return { ...made, isNew: true }
+    if (await target.create(name, file, made.sha256, signal)) return made
     // From a run that died: it is whole, and nobody may replace it.
     const content = await target.read(name, signal)
     if (content === null) throw new Error(`${name} was there and is not any more`)
-    return { ...await saveFile(content, file, signal), isNew: false }
+    return await saveFile(content, file, signal)
   } finally {
     await rm(file, { force: true })
   }
@@ -256,12 +299,11 @@ async function removeSuperseded (
 }
 
 async function recordWritten (
-  { id, from, table, revision }: PlannedRevision, sql: Sql, content: string
+  { id, from, table, revision }: PlannedRevision, sql: Sql, manifest: Manifest, sha256: string
 ): Promise<void> {
-  const manifest: Manifest = JSON.parse(content)
   await sql.begin(async (transaction) => {
     await transaction`
-      UPDATE export_windows SET sequence = ${manifest.sequence}, manifest_sha256 = ${sha256Of(content)},
+      UPDATE export_windows SET sequence = ${manifest.sequence}, manifest_sha256 = ${sha256},
         files = ${sql.json(manifest.files)}::jsonb, rows = ${manifest.rows}, left_out = ${manifest.left_out},
         bytes = ${manifest.files.reduce((sum, { bytes }) => sum + bytes, 0)}, written_at = ${manifest.written_at}
       WHERE id = ${id}`
