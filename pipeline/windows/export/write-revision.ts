@@ -17,6 +17,7 @@ import {
   type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, readExportColumns, selectColumn,
   windowSql
 } from './export-tables.ts'
+import { type FileOfManifest, type Manifest, parseManifest, windowFolder } from './export-manifest.ts'
 import type { ExportTarget } from './export-target.ts'
 import { type FileFacts, queryToFile, saveFile } from './parquet-file.ts'
 import { readLedgerLine } from './ledger-line.ts'
@@ -56,38 +57,6 @@ export interface RevisionDeps {
   fileRows?: number | undefined
 }
 
-type FileOfManifest = FileFacts & { name: string }
-
-/** What a manifest says. Its file is this as JSON, and `previous` of the next one is the SHA-256 of that file. */
-export interface Manifest {
-  format: 1
-  project: number
-  table: ExportedTable
-  window: { from: string, to: string }
-  revision: number
-  reason: string
-  /** Position in the chain of the table, from 1, and SHA-256 of the manifest before; null in the first. */
-  sequence: number
-  previous: string | null
-  rows: number
-  files: FileOfManifest[]
-  filter: ExportFilter | null
-  /** Rows of the window that the filter left out. */
-  left_out: number
-  /** Number of columns: they are only ever added. */
-  schema_version: number
-  columns: readonly ExportedColumn[]
-  /** The books of the window, of events. */
-  ledger: Record<string, number> | null
-  written_at: string
-}
-
-/** Folder of a window below the table's: both DuckDB and ClickHouse read `date` and `hour` as columns. */
-export function windowFolder (schedule: 'hour' | 'day', from: Date): string {
-  const [date, hour] = [from.toISOString().slice(0, 10), from.toISOString().slice(11, 13)]
-  return schedule === 'day' ? `date=${date}` : `date=${date}/hour=${hour}`
-}
-
 /** Plans the next revision of a window, unless it is planned and not yet written. */
 export async function planRevision (sql: SqlTemplates, revisionId: string, reason: 'erasure' | 'late_rows'): Promise<void> {
   await sql`
@@ -116,19 +85,6 @@ export async function writeRevision (planned: PlannedRevision, job: ExportSettin
   await removeSuperseded(planned, job, deps, folder)
   await onStep?.('record')
   await recordWritten(planned, deps.sql, manifest, sha256Of(content))
-}
-
-/** @throws when it is not the manifest of this window; without its content, which may be of any server. */
-function parseManifest (content: string, name: string, { table, from, to, revision }: PlannedRevision): Manifest {
-  const expected = JSON.stringify([table, from, to, revision])
-  try {
-    const manifest: Manifest = JSON.parse(content)
-    const { window } = manifest
-    if (JSON.stringify([manifest.table, window.from, window.to, manifest.revision]) === expected) return manifest
-  } catch {
-    // Safe to ignore: reported below.
-  }
-  throw new Error(`${name} in the target is not the manifest of ${expected}`)
 }
 
 /**

@@ -9,7 +9,7 @@ import { createMetrics } from '../../../../platform/metrics.ts'
 import type { Sql } from '../../../../platform/postgres/connect-postgres.ts'
 import { startWindows } from '../../run-closed-windows.ts'
 import { createListExports, type ExportDeps } from '../export-tasks.ts'
-import type { Manifest } from '../write-revision.ts'
+import type { Manifest } from '../export-manifest.ts'
 
 export const DAY = '2026-05-04'
 /** A time of the day on which everything happens. */
