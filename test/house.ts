@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_816,
+  lines: 84_894,
   serverLines: 5_500,
   platformLines: 4_803,
-  trackedFiles: 1_641,
+  trackedFiles: 1_642,
   circles: 0,
   repeatedNames: 1,
   longFunctions: 1,
