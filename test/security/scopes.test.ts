@@ -23,6 +23,7 @@ const FOLDERS: Record<string, string> = {
   rules: 'event_definition',
   events: 'event',
   experiments: 'experiment',
+  exports: 'project',
   feature_flags: 'feature_flag',
   groups: 'person',
   imports: 'event',
