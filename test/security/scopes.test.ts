@@ -18,6 +18,7 @@ const FOLDERS: Record<string, string> = {
   boards: 'query',
   cohorts: 'feature_flag',
   dead_letters: 'dead_letter',
+  erasures: 'person',
   event_definitions: 'event_definition',
   event_schemas: 'event_definition',
   rules: 'event_definition',
