@@ -88,7 +88,7 @@ export const POSTGRES = {
     GROUP BY 1 ORDER BY 1`,
   /** Disables triggers and foreign keys, as rows arrive table by table; together they are consistent. */
   disableTriggers: 'SET LOCAL session_replication_role = replica',
-  truncate: (tables: readonly string[]): string => `TRUNCATE ${quoteNames(tables)}`,
+  truncate: (tables: readonly string[]): string => `TRUNCATE ${quoteNames(tables)} CASCADE`,
   countRows: (table: string): string => `SELECT count(*) AS rows FROM ${quoteNames([table])}`,
   copyOut: (table: string, columns: readonly string[]): string => `COPY ${quoteNames([table])} (${quoteNames(columns)}) TO STDOUT`,
   copyIn: (table: string, columns: readonly string[]): string => `COPY ${quoteNames([table])} (${quoteNames(columns)}) FROM STDIN`

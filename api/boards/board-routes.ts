@@ -4,7 +4,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey } from '../../schema/key-text.ts'
 import { orNotFound } from '../http/answer-errors.ts'
 import { array, integer, nullableObject, object, optional, string } from '../http/json-schema.ts'
-import { type Access, limitRate, requireAllProjects } from '../http/personal-key-access.ts'
+import { type Access, limitRate, requireSql } from '../http/personal-key-access.ts'
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
@@ -83,7 +83,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
     const { projectId } = access
     const { tiles } = await findDocument(sql, BOARDS, { projectId, id: params.id })
     const tile = tileOf(params, tiles)
-    if (tile.kind === 'saved_query') requireAllProjects(access)
+    if (tile.kind === 'saved_query') requireSql(access)
     return await answerTile({ projectId, tile, logComment: logCommentOf(access), refresh })
   })
 
@@ -96,12 +96,12 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
     description: 'Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.',
     body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
     answer: object({ ...linkFields, value: { ...string, description: 'The link key. Shown only once.' } })
-  }, async ({ params: { id }, body }, { projectId, userId, projectIds }) => {
+  }, async ({ params: { id }, body }, { projectId, userId, maySql }) => {
     const expiresAt = parseIsoDateTime(body?.expires_at) ?? null
     if (expiresAt !== null && expiresAt.getTime() <= Date.now()) {
       throw invalidField('expires_at', 'It must be in the future.')
     }
-    return await createLink(sql, { projectId, boardId: id }, { userId, mayShowSql: projectIds === null, expiresAt })
+    return await createLink(sql, { projectId, boardId: id }, { userId, mayShowSql: maySql, expiresAt })
   })
 
   routes.delete('/:id/links/:link_id', {
@@ -140,7 +140,7 @@ export async function sharedBoardRoutes (
     const recheck: Access['recheck'] = async () => {}
     const { projectId } = board
     const rights = { scopes: [], projectIds: [projectId], seesPersons: true }
-    const nobody = { isSession: false, userId: 0, roles: null, rightsIn: () => rights }
+    const nobody = { isSession: false, userId: 0, roles: null, maySql: false, rightsIn: () => rights }
     request.access = { ...rights, ...nobody, keyHash, projectId, recheck }
     request.sharedBoard = board
   })

@@ -47,10 +47,10 @@ export async function ingestionWarningRoutes (
     summary: 'Count ingestion warnings by reason',
     description: 'Everything that was dropped, changed or refused, most frequent first, with the last hour by minute and sample cases. By minute: the table ingestion_warnings in ClickHouse.',
     query: summaryQuerySchema, answer: summarySchema
-  }, async ({ query: { hours, unassigned } }, { projectId, projectIds }) => {
+  }, async ({ query: { hours, unassigned } }, { projectId, maySql }) => {
     const minute = Math.floor(deps.now() / 60_000) * 60
     const from = minute - hours * 3600
-    if (unassigned && projectIds !== null) throw notForOneProject()
+    if (unassigned && !maySql) throw notForOneProject()
     const projects = unassigned ? [projectId, NO_PROJECT] : [projectId]
     const results = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
     return { from: new Date(from * 1000).toISOString(), results }

@@ -23,6 +23,8 @@ export interface Access extends Rights {
   projectId: number
   /** Of that user; null: an account whose keys may do what they say. */
   roles: readonly Membership[] | null
+  /** Whether it may run SQL, which reads persons of all projects, and let others see its answers. */
+  maySql: boolean
   /** What the same key or session may do in a project. */
   rightsIn: (projectId: number) => Rights
   /** Checks again that the key, or the session, may do this, for an answer that goes on. @throws like a new request. */
@@ -104,6 +106,12 @@ export function requireAllProjects ({ projectIds }: Access): void {
   throw new HttpError(403, 'authentication_error', 'permission_denied', 'This route is about the whole installation, and your key is limited to some projects.')
 }
 
+/** @throws {HttpError} 403 for a key of some projects, and for roles that do not see persons of all projects. */
+export function requireSql (access: Access): void {
+  requireAllProjects(access)
+  if (!access.maySql) throw new HttpError(403, 'authentication_error', 'permission_denied', 'SQL reads persons, which your role does not see.')
+}
+
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {
   const find = async (): Promise<PersonalKey> => await options.keys.findPersonalKey(text)
   return await grant(request, { key: await find(), findAgain: find }, options)
@@ -128,6 +136,8 @@ async function grant (
   if (!isSession) recordKeyUse(options.sql, { hash, owner, now: options.now() })
   return {
     ...rights, keyHash: hash, isSession, userId: owner.userId, projectId, roles, rightsIn,
+    // By the rights in no project: those in one do not reach the others.
+    maySql: ofNone.projectIds === null && ofNone.seesPersons,
     async recheck () {
       const found = await findAgain()
       if (found === null) throw notAuthenticated()

@@ -4,7 +4,7 @@ import { CONDITIONS, namesWindow, refuseQuestion } from '../../engines/questions
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { array, bodyOf, nullableObject, object, time, timeOrNull, type Value } from '../http/json-schema.ts'
-import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
+import { type Access, requireSql } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
@@ -63,7 +63,7 @@ async function checkSubject (
   { about: { kind, id: subject }, every: interval, condition: wanted = null }: Subject,
   { sql, access, projectId }: { sql: Sql, access: Access, projectId: number }
 ): Promise<void> {
-  if (kind === 'saved_query') requireAllProjects(access)
+  if (kind === 'saved_query') requireSql(access)
   const table = { question: 'questions', saved_query: 'saved_queries', board: 'boards' }[kind]
   const [found] = await sql<{ definition?: unknown, query?: string }[]>`SELECT * FROM ${sql.unsafe(table)} WHERE project_id = ${projectId} AND id = ${subject}`
   if (found === undefined) throw invalidField('about__id', `The project has no ${kind.replace('_', ' ')} ${subject}.`)

@@ -18,17 +18,21 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
 
   /** Counts before the attempt, as others run at the same time; what is right is given back. */
   async function limit<T> (counted: Counted[], attempt: () => Promise<T>): Promise<T> {
-    // One after the other: attempts on a locked account do not lock out the others of an office.
-    for (const each of counted) await countAttempt(sql, each, now())
+    const subjects: string[] = []
     let isWrong = false
     try {
+      // One after the other: attempts on a locked account do not lock out the others of an office, nor those from a
+      // locked address the account.
+      for (const each of counted) {
+        await countAttempt(sql, each, now())
+        subjects.push(each.subject)
+      }
       return await attempt()
     } catch (error) {
       isWrong = error instanceof HttpError && error.status === 401
       throw error
     } finally {
-      const subjects = counted.map(({ subject }) => subject)
-      if (!isWrong) await sql`UPDATE login_attempts SET count = count - 1 WHERE subject = ANY(${subjects}::text[])`
+      if (!isWrong && subjects.length > 0) await sql`UPDATE login_attempts SET count = count - 1 WHERE subject = ANY(${subjects}::text[])`
     }
   }
 
@@ -45,9 +49,10 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
       })
     },
     async byInvitation ({ token, password, firstName = null, address }) {
-      const [hash, at] = [await hashPassword(password), new Date(now())]
+      const at = new Date(now())
       return await limit([ofAddress(address)], async () => {
         const userId = await findInvited(sql, token, at)
+        const hash = await hashPassword(password)
         await actors.run({ user_id: userId, address }, async () => await sql.begin(async (tx) => {
           // Of two at the same time, one finds it used.
           const used = await tx`DELETE FROM invitations WHERE token_hash = ${hashToken(token)} RETURNING user_id`

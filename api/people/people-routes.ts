@@ -9,7 +9,7 @@ import { publicOrigin } from '../http/pagination.ts'
 import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { isAdministrator, revokeKeysOf } from '../projects/key-rights.ts'
+import { changeKeys, isAdministrator, revokeKeysOf } from '../projects/key-rights.ts'
 import { createUser, type ListedUser, listUsers, userSummarySchema } from '../projects/users.ts'
 
 const INVITATION_MS = 7 * 86_400_000
@@ -94,7 +94,8 @@ export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now 
     body: optional({ first_name: person.first_name, roles: rolesSchema, disabled: { type: 'boolean' } }, { additionalProperties: false })
   }, async ({ params: { id }, body: { first_name: firstName, roles, disabled } }, access) => {
     requireAllProjects(access)
-    await sql.begin(async (tx) => {
+    // So that no key is made meanwhile.
+    await changeKeys(sql, async (tx) => {
       const [user] = await tx`SELECT id FROM users WHERE id = ${id} FOR UPDATE`
       orNotFound(user)
       if (firstName !== undefined) await tx`UPDATE users SET first_name = ${firstName} WHERE id = ${id}`

@@ -3,7 +3,7 @@ import { PassThrough, pipeline, Transform } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type ClickHouseAddress, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError, invalidField } from '../../engines/errors.ts'
-import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
+import { type Access, requireSql } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
 import { answerQuery, guardFormulas, type RunningQueries, type RunningQuery } from './answer-query.ts'
 import { type AnalystQuery, askClickHouse, readTables } from './ask-clickhouse.ts'
@@ -142,8 +142,7 @@ export async function sqlRoutes (
 
 /** @throws {HttpError} 403 for a key of some projects or a viewer; 503 without a login for analysts. */
 function authorize (access: Access, address: ClickHouseAddress | null): ClickHouseAddress {
-  requireAllProjects(access)
-  if (!access.seesPersons) throw new HttpError(403, 'authentication_error', 'permission_denied', 'SQL reads persons, which your role does not see.')
+  requireSql(access)
   if (address !== null) return address
   throw sqlNotSetUp()
 }

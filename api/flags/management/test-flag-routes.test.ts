@@ -124,7 +124,7 @@ t.test('shows stored values only to keys that may read persons', async (t) => {
 
   t.match(response.json(), { results: [{ conditions: [{ filters: [{ source: 'sent', seen: 'sent' }] }] }] })
   const [{ conditions: [{ filters: [filter] }] }] = stored.json<{ results: any }>().results
-  t.match(filter, { source: 'stored', passes: true })
+  t.match(filter, { source: 'not_read', passes: null })
   t.notOk('seen' in filter)
 })
 

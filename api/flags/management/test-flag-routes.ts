@@ -62,7 +62,7 @@ export async function testFlagRoutes (
     scope: 'feature_flag:read',
     summary: 'Test feature flags for a distinct id',
     description: 'Every flag, condition and filter, with the value it evaluated and the source of that value. ' +
-      "Stored values are shown to keys with the scope 'person:read'.",
+      "Stored values are read for keys with the scope 'person:read' only.",
     body: testBody, answer: explained
   }, async ({ body: { draft, ...asked } }, { projectId, scopes }) => {
     const definitions = orNotFound(await loadDefinitions(sql, projectId))
@@ -81,9 +81,10 @@ async function testFlags (
   { set, request, scopes }: TestedRequest, { persons, now }: { persons: PersonReader, now: () => number }
 ): Promise<FlagExplanation[]> {
   const subject = buildSubject(set, request, now())
-  subject.stored = await readFacts(set, request, subject, persons)
-  const { outcomes } = await evaluateFlags(set, subject, selectFlags(set, request), async () => null)
   const withStoredValues = allowsScope(scopes, 'person:read')
+  // Whether a condition holds says as much as the value, condition by condition.
+  subject.stored = withStoredValues ? await readFacts(set, request, subject, persons) : null
+  const { outcomes } = await evaluateFlags(set, subject, selectFlags(set, request), async () => null)
   return outcomes.map((outcome) => explainFlag(set, subject, outcome, { withStoredValues }))
 }
 
