@@ -1516,7 +1516,7 @@ export interface paths {
         put?: never;
         /**
          * Test feature flags for a distinct id
-         * @description Every flag, condition and filter, with the value it evaluated and the source of that value. Stored values are shown to keys with the scope 'person:read'.
+         * @description Every flag, condition and filter, with the value it evaluated and the source of that value. Stored values are read for keys with the scope 'person:read' only.
          *
          *     Requires the scope feature_flag:read.
          */
