@@ -4,6 +4,7 @@ import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/directory/open-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import type { SettingValues } from '../platform/settings.ts'
+import { runAtIntervals } from '../platform/intervals.ts'
 import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
@@ -22,15 +23,17 @@ import { createDefinitionCache } from './flags/endpoints/definition-cache.ts'
 /** Maximum wait of a request with an unknown key, in milliseconds: SDKs give up on flags after 3 s. */
 const KEY_WAIT_MS = 1000
 
+const SETTINGS = [
+  'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
+  'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
+  'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL',
+  'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_RECORD_DAYS', 'MILLRACE_BACKUP_FOLDER',
+  'MILLRACE_OIDC_ISSUER', 'MILLRACE_OIDC_CLIENT_ID', 'MILLRACE_OIDC_CLIENT_SECRET', 'MILLRACE_OIDC_SCOPES',
+  'MILLRACE_OIDC_ROLE_CLAIM', 'MILLRACE_LOGIN_ROLES', 'MILLRACE_PROXY_LOGIN'
+] as const
+
 runProcess('api', async () => {
-  const settings = loadSettings(process.env, [
-    'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
-    'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
-    'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL',
-    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_RECORD_DAYS', 'MILLRACE_BACKUP_FOLDER',
-    'MILLRACE_OIDC_ISSUER', 'MILLRACE_OIDC_CLIENT_ID', 'MILLRACE_OIDC_CLIENT_SECRET', 'MILLRACE_OIDC_SCOPES',
-    'MILLRACE_OIDC_ROLE_CLAIM', 'MILLRACE_LOGIN_ROLES', 'MILLRACE_PROXY_LOGIN'
-  ])
+  const settings = loadSettings(process.env, SETTINGS)
   const { DATABASE_URL: databaseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster, MILLRACE_GEOIP_PATH: geoipPath } = settings
   const { MILLRACE_HOST: host, MILLRACE_API_PORT: port } = settings
   const logger = createLogger({ component: 'api', level: settings.MILLRACE_LOG_LEVEL })
@@ -86,13 +89,13 @@ runProcess('api', async () => {
   const address = await app.listen({ host, port })
   logger.info({ address }, 'api is listening')
 
-  const trim = setInterval(() => {
-    trimRecord(sql, { days: settings.MILLRACE_RECORD_DAYS, now: now() })
-      .catch((err: unknown) => logger.warn({ err }, 'could not delete old lines of the record; trying again in an hour'))
-  }, 3_600_000).unref()
+  const record = runAtIntervals({
+    everyMs: 3_600_000, logger, failure: 'could not delete old lines of the record; trying again in an hour',
+    run: async () => await trimRecord(sql, { days: settings.MILLRACE_RECORD_DAYS, now: now() })
+  })
 
   onShutdown(logger, [
-    { name: 'record', run: () => clearInterval(trim) },
+    { name: 'record', run: () => record.stop() },
     { name: 'readiness', run: () => { shuttingDown = true } },
     // Its start may be what a request waits for.
     { name: 'imports', run: () => imports.close() },

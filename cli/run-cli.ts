@@ -23,7 +23,7 @@ import { addAlertsCommands, addTargetsCommands } from './commands/targets-and-al
 import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
 import { addRequestCommands } from './commands/request.ts'
 import { addStatusCommands } from './commands/status.ts'
-import { addUsersCommands } from './commands/users.ts'
+import { addUsersCommands } from './commands/people.ts'
 import { IMPORTED_WITH_DIFFERENCES } from './import/import-options.ts'
 import { COLLECTORS, readDuration } from './read-arguments.ts'
 

@@ -4,7 +4,7 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import type { Membership } from '../../schema/roles.ts'
 import type { Identity } from './oidc.ts'
 
-/** Why somebody whom the provider knows has no account here: the console has the words. */
+/** Why somebody known to the provider has no account here: the console has the words. */
 export type Refusal = 'no_role' | 'account_exists' | 'disabled'
 
 interface Admission { roles: Membership[], invited: number | null, address: string }

@@ -141,7 +141,7 @@ t.test('nobody is sent to another host', async (t) => {
   t.match(await logIn('ada', '?to=//evil.example/console'), { url: '/console' })
 })
 
-t.test('a proxy in front logs in whom it names', async (t) => {
+t.test('a proxy in front logs in the user that it names', async (t) => {
   const ask = async (headers: Record<string, string>, cookie = '') => await fetch(`${origin}/console/session`, { headers: { 'millrace-console': '1', cookie, ...headers } })
   const named = { 'remote-user': 'pia', 'remote-email': 'pia@example.com', 'remote-groups': 'staff,other' }
   const first = await ask(named)

@@ -19,7 +19,7 @@ export interface OidcOptions {
   claim: string
 }
 
-/** Somebody whom a provider or a proxy has logged in. Both names together are the identity, the address is not. */
+/** Somebody logged in by a provider or a proxy. Both names together are the identity, the address is not. */
 export interface Identity extends Grant {
   issuer: string
   subject: string
