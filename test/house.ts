@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_894,
+  lines: 84_929,
   serverLines: 5_500,
   platformLines: 4_803,
   trackedFiles: 1_642,
   circles: 0,
-  repeatedNames: 1,
-  longFunctions: 1,
+  repeatedNames: 0,
+  longFunctions: 0,
   assertions: 153,
   casts: 274,
-  phrases: 79
+  phrases: 76
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
