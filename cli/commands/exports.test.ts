@@ -24,19 +24,28 @@ async function writeExport (root: string): Promise<void> {
 
 t.test('verify proves a whole export, and names each thing that is not as it was written', async (t) => {
   const root = t.testdir({})
-  const verify = async (folder = root): Promise<string> => {
-    const { code, out, err } = await runCaptured(['exports', 'verify', folder], {})
+  const verify = async (folder = root, ...options: string[]): Promise<string> => {
+    const { code, out, err } = await runCaptured(['exports', 'verify', folder, ...options], {})
     return `${code} ${out}${err}`
   }
   await writeExport(root)
   t.match(await verify(), /^0 table +windows .*\n1\/lake-abc\/events +3 +2 +2 +[0-9a-f]{64}\n$/)
   t.match(await verify(path.join(root, '1/lake-abc/events')), /^0 /)
+  const [last = ''] = /[0-9a-f]{64}/.exec(await verify()) ?? []
+  t.match(await verify(root, '--last', last), /^0 /)
+  t.match(await verify(root, '--last', hash('other')), /^1 .*\n.*\nno chain ends with /)
   const day = path.join(root, '1/lake-abc/events/date=2026-05-04')
   const damages: Array<[damage: () => Promise<unknown>, RegExp]> = [
     [async () => await writeFile(path.join(day, 'hour=08/r0.parquet'), 'eighT'), /hour=08\/r0\.parquet: was changed/],
     [async () => await rm(path.join(day, 'hour=06/r1.parquet')), /hour=06\/r1\.parquet: is missing/],
     [async () => await rm(path.join(day, 'hour=07'), { recursive: true }), /hour=08\/r0\.manifest\.json: the windows from 2026-05-04T07:00:00.000Z to 2026-05-04T08:00:00.000Z are missing/],
     [async () => await rm(path.join(day, 'hour=06/r0.manifest.json')), /a revision of the window 2026-05-04T06:00:00.000Z is missing/],
+    [async () => await writeFile(path.join(day, 'hour=08/r0.manifest.json'), '{'), /hour=08\/r0\.manifest\.json: is not a manifest/],
+    [async () => await writeFile(path.join(day, '../added.parquet'), 'x'), /events\/added\.parquet: not in the newest manifest/],
+    [async () => {
+      await mkdir(path.join(root, '1/lake-abc/persons/date=2026-05-04'), { recursive: true })
+      await writeFile(path.join(root, '1/lake-abc/persons/date=2026-05-04/r0.parquet'), 'x')
+    }, /persons\/date=2026-05-04\/r0\.parquet: not in the newest manifest/],
     [async () => await writeFile(path.join(day, 'hour=07/r0.parquet'), 'x'), /hour=07\/r0\.parquet: not in the newest manifest of its window/],
     [async () => await writeFile(path.join(day, 'hour=07/r0.manifest.json'), '{"sequence":2,"window":{"from":"2026-05-04T07:00:00.000Z","to":"2026-05-04T08:00:00.000Z"},"revision":0,"files":[],"rows":0,"previous":"x"}'), /does not follow 1\/lake-abc/]
   ]

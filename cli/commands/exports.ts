@@ -57,9 +57,10 @@ export function addExportsCommands (program: Command, context: CliContext): void
   group.command('verify')
     .description('prove from the files of an export, without any server, that none was changed and no window is missing')
     .argument('<folder>', 'folder with the exported tables; of S3, a copy')
+    .option('--last <sha256>', 'hash of the last manifest of a table, as the console shows it')
     .option(...JSON_OPTION)
-    .action(async (folder: string, output: Output) => {
-      const { problems, tables } = await verifyExport(path.resolve(folder))
+    .action(async (folder: string, { last, ...output }: Output & { last?: string }) => {
+      const { problems, tables } = await verifyExport(path.resolve(folder), last)
       printRows(context, tables, ['table', 'windows', 'files', 'rows', 'last_manifest_sha256'], output)
       for (const problem of problems) context.stderr.write(`${toText(problem)}\n`)
       if (problems.length === 0) return

@@ -2,10 +2,10 @@
  * Proves from the files of an export alone that none was changed, and that no window and no revision is missing. Plain
  * JavaScript for Node 22, to be copied to where the files are:
  *
- *     node verify-export.js FOLDER
+ *     node verify-export.js FOLDER [SHA256]
  *
- * A manifest has the SHA-256 of its files and of the manifest before it: a chain whose last hash you know is the one
- * that was written.
+ * A manifest has the SHA-256 of its files and of the manifest before it: a chain whose last hash you know (SHA256) is
+ * the one that was written.
  */
 import { createHash } from 'node:crypto'
 import { createReadStream, globSync, readFileSync, statSync } from 'node:fs'
@@ -13,28 +13,40 @@ import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { pathToFileURL } from 'node:url'
 
-/** @param {string} root  A folder with exported tables, at any depth. */
-export async function verifyExport (root) {
+/**
+ * @param {string} root  A folder with exported tables, at any depth.
+ * @param {string} [last]  SHA-256 of the last manifest of one of them.
+ */
+export async function verifyExport (root, last) {
   const problems = /** @type {string[]} */ ([])
-  const manifests = globSync('**/date=*/**/r*.manifest.json', { cwd: root }).map((file) => {
+  const manifests = globSync('**/date=*/**/r*.manifest.json', { cwd: root }).flatMap((file) => {
     const content = readFileSync(path.join(root, file))
     const table = file.startsWith('date=') ? '.' : file.split(`${path.sep}date=`)[0]
-    return { ...JSON.parse(content.toString()), file, table, sha256: createHash('sha256').update(content).digest('hex') }
+    try {
+      return [{ ...JSON.parse(content.toString()), file, table, sha256: createHash('sha256').update(content).digest('hex') }]
+    } catch {
+      problems.push(`${file}: is not a manifest`)
+      return []
+    }
   }).sort((a, b) => a.sequence - b.sequence)
   if (manifests.length === 0) problems.push('there is no manifest in the folder')
-  const tables = []
+  const [tables, known] = [[], new Set()]
   for (const [table, chain] of Object.entries(Object.groupBy(manifests, ({ table }) => table))) {
     checkChain(chain, problems)
     const newest = checkWindows(chain, problems)
     const named = newest.flatMap(({ file, files }) =>
       files.map((facts) => ({ ...facts, file: path.join(path.dirname(file), facts.name) })))
     for (const facts of named) await checkFile(root, facts, problems)
-    const known = new Set(named.map(({ file }) => file))
-    for (const file of globSync(`${table}/date=*/**/*.parquet`, { cwd: root })) {
-      if (!known.has(path.normalize(file))) problems.push(`${file}: not in the newest manifest of its window`)
-    }
+    for (const { file } of named) known.add(file)
     const rows = newest.reduce((sum, manifest) => sum + manifest.rows, 0)
     tables.push({ table, windows: newest.length, files: named.length, rows, last_manifest_sha256: chain.at(-1).sha256 })
+  }
+  // Wherever a query over the folder would read it, also of a table without manifests.
+  for (const file of globSync('**/*.parquet', { cwd: root })) {
+    if (!known.has(path.normalize(file))) problems.push(`${file}: not in the newest manifest of its window`)
+  }
+  if (last !== undefined && !tables.some(({ last_manifest_sha256: sha256 }) => sha256 === last)) {
+    problems.push(`no chain ends with ${last}`)
   }
   return { problems, tables }
 }
@@ -73,7 +85,7 @@ async function checkFile (root, { file, bytes, sha256 }, problems) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const { problems, tables } = await verifyExport(process.argv[2] ?? '.')
+  const { problems, tables } = await verifyExport(process.argv[2] ?? '.', process.argv[3])
   for (const table of tables) console.log(JSON.stringify(table))
   for (const problem of problems) console.log(problem)
   process.exitCode = problems.length === 0 ? 0 : 1

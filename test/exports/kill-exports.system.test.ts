@@ -68,15 +68,22 @@ t.test(`exporters killed ${KILLS} times leave each row in one file, and revision
     clearTimeout(timer)
     if (signal === 'SIGKILL') killed++
   }
-  await completeThrough(clickhouse, '23:59')
   const exports = startExports({ sql, clickhouse }, { folder: root, fileRows: 15 })
   t.teardown(async () => await exports.stop())
   await sql`UPDATE window_tasks SET retry_at = now()`
-  await waitFor(async () => {
+  const waitUntilDone = async (through: string): Promise<unknown> => await waitFor(async () => {
     const [row] = await sql<[{ done: Date, open: number }]>`SELECT min(done_through) AS done,
       (SELECT count(*)::int FROM export_windows WHERE written_at IS NULL) + (SELECT count(*)::int FROM export_erasures) AS open FROM window_tasks`
-    return row.open === 0 && row.done.toISOString().slice(11, 16) === '23:00'
+    return row.open === 0 && row.done.toISOString().slice(11, 16) === through
   }, { timeoutMs: 60_000 })
+  await completeThrough(clickhouse, '22:59')
+  await waitUntilDone('22:00')
+  // Few kills may have hit neither.
+  await insertEvents(clickhouse, 1, () => ({ received_at: at('06:20') }))
+  await completeThrough(clickhouse, '23:59')
+  await waitUntilDone('23:00')
+  await reviseExports(sql, 1, await pickPersons(1))
+  await waitUntilDone('23:00')
 
   const files = path.join(root, folder)
   const [stored, exported] = await compareEvents(clickhouse, files, `received_at < '${at('23:00')}'`)
