@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
  * As strict as it must be to find one in any text, and not more. The lengths are those of RFC 5321: without them, a
  * long text without any takes time by the square of its length. In addresses of pages the sign is escaped.
  */
-const MAIL = /[^\s@<>"',;:()[\]{}/|=]{1,64}(?:@|%40)[^\s@<>"',;:()[\]{}/|=]{1,255}\.[^\s@<>"',;:()[\]{}/|=.]{1,63}/g
+const MAIL = /[^\s@<>"',;:()[\]{}/|=&?]{1,64}(?:@|%40)[^\s@<>"',;:()[\]{}/|=&?]{1,255}\.[^\s@<>"',;:()[\]{}/|=&?.]{1,63}/g
 
 const MASK = '***@***'
 

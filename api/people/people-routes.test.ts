@@ -89,6 +89,7 @@ t.test('wrong passwords get no more answers than the limit, and others still log
   let guessed = 0
   for (let n = 0; n < 6; n++) if ((await attempt(`guess${n}@example.com`)).status === 401) guessed++
   t.equal(guessed, 3, 'one password at many accounts')
+  for (let n = 0; n < 12; n++) t.match(await attempt('cy1@example.com'), { status: 429 }, 'a locked address locks no account')
   t.match(await attempt('cy1@example.com', PASSWORD, '203.0.113.9'), { status: 200 }, 'from another address')
   time += 900_001
   t.match(await attempt('bo1@example.com', PASSWORD), { status: 200 })
@@ -215,6 +216,18 @@ t.test('a viewer sees no address of a person in any answer, unless allowed', asy
   const vi = await logIn(api, { email: 'vi@example.com', password: PASSWORD })
   t.match(await vi.call('GET', '~/feature_flags'), { body: { results: [{ created_by: { email: 'ann@example.com' } }] } }, 'authors are shown')
   t.match(await vi.call('POST', '/api/sql', { query: 'SELECT 1' }), { status: 403 })
+})
+
+t.test('SQL on boards needs the rights of SQL, which a role in one project does not give', async (t) => {
+  const api = await whole.inNewProject()
+  const query = await api.call('POST', '~/saved_queries', { name: 'all', query: 'SELECT distinct_id FROM events' })
+  const board = await api.call('POST', '~/boards', { name: 'b', tiles: [{ kind: 'saved_query', id: query.body.id }] })
+  t.equal(board.status, 201)
+  const answer = `~/boards/${board.body.id}/answers/saved_query/${query.body.id}`
+  const both = await joinAs(api, 'both@example.com', [{ project_id: null, role: 'viewer' }, { project_id: api.projectId, role: 'editor' }])
+  t.match(await both.call('GET', answer), { status: 403 })
+  t.equal((await both.call('POST', `~/boards/${board.body.id}/links`)).status, 201)
+  t.same(await api.sql`SELECT saved_queries FROM board_links WHERE board_id = ${board.body.id}`, [{ saved_queries: [] }])
 })
 
 async function plantMails (t: Test, api: TestApi): Promise<void> {
