@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import ipaddr from 'ipaddr.js'
 import { HttpError } from '../../engines/errors.ts'
 import { actors } from '../../platform/postgres/actor.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -14,7 +15,7 @@ const WINDOW_MS = 900_000
 
 /** Logs people in by password, with limits, and lets those who were invited choose theirs. */
 export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): LogIn {
-  const ofAddress = (address: string): Counted => ({ subject: subjectOf('address', address), most: MAX_OF_ADDRESS })
+  const ofAddress = (address: string): Counted => ({ subject: subjectOf('address', networkOf(address)), most: MAX_OF_ADDRESS })
 
   /** Counts before the attempt, as others run at the same time; what is right is given back. */
   async function limit<T> (counted: Counted[], attempt: () => Promise<T>): Promise<T> {
@@ -79,6 +80,12 @@ export async function findInvited (sql: Sql, token: string, at: Date): Promise<n
 
 function unusable (): HttpError {
   return new HttpError(401, 'authentication_error', 'authentication_failed', 'This invitation was used already, or is too old. Ask for a new one.')
+}
+
+/** Whoever has one IPv6 address has a network of 2^64. */
+function networkOf (address: string): string {
+  const parsed = ipaddr.isValid(address) ? ipaddr.process(address) : null
+  return parsed instanceof ipaddr.IPv6 ? parsed.parts.slice(0, 4).join(':') : address
 }
 
 interface Counted { subject: string, most: number }
