@@ -88,7 +88,7 @@ export function createLeases ({ sql, owner, leaseMs, signal: stop }: LeaseOption
       const lost = new AbortController()
       const lose = (): void => lost.abort(new LeaseLostError(subject))
       // Also while Postgres does not answer.
-      const loseAfter = (from: number): NodeJS.Timeout => setTimeout(lose, from + leaseMs - performance.now())
+      const loseAfter = (from: number): NodeJS.Timeout => setTimeout(lose, from + leaseMs - performance.now()).unref()
       let end = loseAfter(takenAt)
       const signal = AbortSignal.any([stop, lost.signal])
       const renewal = runAtIntervals({

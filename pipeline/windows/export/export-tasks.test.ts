@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
@@ -203,4 +203,23 @@ t.test('a window of many rows has several files', async (t) => {
   t.same(manifest?.files.map(({ name, rows }) => [name, rows]), [['r0-1.parquet', 10], ['r0-2.parquet', 20], ['r0-3.parquet', 20]])
   const [stored, exported] = await compareEvents(clickhouse, path.join(root, folder))
   t.same(exported, stored)
+})
+
+t.test('a file in the place of a manifest is not adopted, and nothing of it stands in the error', async (t) => {
+  const { sql, clickhouse, root, run } = await start(t)
+  const day = path.join(root, (await createExport(sql)).folder, 'events/date=2026-05-04/hour=06')
+  await mkdir(day, { recursive: true })
+  const manifest = { table: 'events', window: { from: '2026-05-03T23:00:00.000Z', to: '2026-05-04T07:00:00.000Z' }, revision: 0 }
+  await writeFile(path.join(day, 'r0.manifest.json'), '')
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error <> ''`).length === 1)
+  for (const content of ['secret of another server', 'null', JSON.stringify({ ...manifest, note: 'secret' })]) {
+    await writeFile(path.join(day, 'r0.manifest.json'), content)
+    await sql`UPDATE window_tasks SET error = '', retry_at = now()`
+    await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error <> ''`).length === 1)
+    const [{ error }] = await sql<[{ error: string }]>`SELECT error FROM window_tasks`
+    t.match(error, /hour=06\/r0\.manifest\.json in the target is not the manifest of \["events","2026-05-04T06/)
+    t.notMatch(error, /secret/)
+  }
 })
