@@ -72,7 +72,7 @@ export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experim
 
 /** The size and length that the experiment needs, by what people did lately. */
 export function Plan ({ path }: { path: string }) {
-  const plan = useAnswer<Answer<'/api/projects/{project_id}/experiments/{id}/plan'>>(`${path}plan`)
+  const plan = useAnswer<Answer<'/api/projects/{project_id}/experiments/{id}/plan'>>(`${path}/plan`)
   return (
     <>
       <h2>Size and length</h2>

@@ -79,7 +79,7 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
         ? (
           <>
             <p class='hint'>There are none before the start: what happened earlier does not count.</p>
-            <Plan path={dialog.path} />
+            <Plan path={pathOf(experiment.id)} />
           </>
           )
         : <ShownResults experiment={experiment} isEnded={status === 'ended'} />}
