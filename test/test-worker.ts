@@ -39,6 +39,10 @@ module.registerHooks({
 
 const closeShared = shareProcess()
 t.setTimeout(0)
+// With a teardown of its own, the runner ends the process as soon as it is idle, and no further file would run.
+Object.assign(t, {
+  teardown () { throw new Error('only the test of a file has a teardown: pass its `t` to what imports the runner itself') }
+})
 // The runner lets go of the channel to the parent, and would end when it has nothing to do.
 const alive = setInterval(() => {}, 2 ** 30)
 process.on('message', (file: string) => { void runFile(file) })

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { client, DAY, EXPERIMENT, luck, plant, shared, START } from '../testing/plant-experiment.ts'
+import { createExperiments, DAY, EXPERIMENT, luck, START } from '../testing/plant-experiment.ts'
+
+const { client, plant, shared } = await createExperiments(t)
 
 t.test('raises the flag when people were split 60 to 40', async (t) => {
   const api = await shared.inNewProject()

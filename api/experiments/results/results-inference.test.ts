@@ -1,5 +1,7 @@
 import t from 'tap'
-import { EXPERIMENT, luck, plant, type Planted, shared } from '../testing/plant-experiment.ts'
+import { createExperiments, EXPERIMENT, luck, type Planted } from '../testing/plant-experiment.ts'
+
+const { plant, shared } = await createExperiments(t)
 
 t.test('finds the conversions that were planted among 20,000 people', async (t) => {
   const api = await shared.inNewProject()

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createTestApi } from '../../testing/create-test-api.ts'
-import { client, DAY, EXPERIMENT, plant, shared, START } from '../testing/plant-experiment.ts'
+import { createExperiments, DAY, EXPERIMENT, START } from '../testing/plant-experiment.ts'
+
+const { client, plant, shared } = await createExperiments(t)
 
 t.test('answers the secondary metrics, one or all', async (t) => {
   const api = await shared.inNewProject()

@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestApi } from '../../testing/create-test-api.ts'
-import { client, EXPERIMENT, NOW, shared } from '../testing/plant-experiment.ts'
+import { createExperiments, EXPERIMENT, NOW } from '../testing/plant-experiment.ts'
+
+const { client, shared } = await createExperiments(t)
 
 t.test('says what is missing for results', async (t) => {
   const api = await shared.inNewProject()

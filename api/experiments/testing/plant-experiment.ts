@@ -1,6 +1,7 @@
 /** An experiment whose exposures and payments are known. */
 import { randomUUID } from 'node:crypto'
-import t from 'tap'
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { TestContext } from '../../../test/support/test-context.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { createTestApi } from '../../testing/create-test-api.ts'
 
@@ -8,10 +9,13 @@ export const START = Date.parse('2026-01-01T00:00:00Z')
 export const NOW = Date.parse('2026-01-10T12:00:00Z')
 export const DAY = 86_400_000
 
-export const { client } = await createTestClickHouse(t)
-
-/** A stack of the test file; each test has a project of its own. */
-export const shared = await createTestApi(t, { clickhouse: client, now: () => NOW })
+/** The stores and the API of a test file; each test has a project of its own. */
+export async function createExperiments (t: TestContext) {
+  const { client } = await createTestClickHouse(t)
+  const shared = await createTestApi(t, { clickhouse: client, now: () => NOW })
+  const plantInto = async (project: number, planted: Planted): Promise<void> => await plant(client, project, planted)
+  return { client, shared, plant: plantInto }
+}
 
 export const EXPERIMENT = {
   name: 'Checkout', feature_flag_key: 'checkout', start_date: '2026-01-01T00:00:00Z',
@@ -31,7 +35,7 @@ export interface Planted {
 }
 
 /** Plants exposures over the first eight days, and payments of 10 an hour after. */
-export async function plant (projectId: number, planted: Planted): Promise<void> {
+async function plant (client: ClickHouseClient, projectId: number, planted: Planted): Promise<void> {
   const { people, variant, converts } = planted
   const values: object[] = []
   for (let person = 0; person < people; person++) {
