@@ -103,18 +103,6 @@ t.test('many requests at once share messages and are all answered', async (t) =>
   t.equal(new Set(stored.map(({ event }) => event)).size, 200)
 })
 
-t.test('a body without persons changes none, and its stored events say so', async (t) => {
-  const batch = [
-    { event: '$identify', distinct_id: 'u', properties: { $anon_distinct_id: 'anon' }, $set: { plan: 'pro' } },
-    { event: '$groupidentify', distinct_id: 'g', properties: { $group_type: 'workspace', $group_key: 'c2', $group_set: { size: 5 } } }
-  ]
-  t.equal((await ingest.post('/batch', { api_key: PROJECT_KEY, process_person_profile: false, batch })).status, 200)
-  t.match((await takePersonsUpdates(ingest.connection)).map(({ kind }) => kind), ['group'])
-  for (const { properties } of await takePublishedEvents(ingest.connection, clickhouse)) {
-    t.match(JSON.parse(properties), { $process_person_profile: false })
-  }
-})
-
 t.test('what events change about persons and groups is published beside them, in order', async (t) => {
   const batch = [
     { event: '$identify', distinct_id: 'u', properties: { $anon_distinct_id: 'anon', $browser: 'Safari' }, $set: { plan: 'pro' } },

@@ -60,7 +60,8 @@ export function createTakeEvent (
     const failure = schema === undefined ? null : checkSchema(schema, normalised)
     const unmet = schema === undefined || failure === null ? null : { schema, failure }
     if (unmet?.schema.mode === 'reject') return drop('schema_rejected', { unmet, warnings, changedBy })
-    const derived = derivePersonsUpdates(row, properties, isAnnounced, context.historical)
+    const changes = derivePersonsUpdates(row, properties, isAnnounced, context.historical)
+    const derived = context.withoutPersons === true ? changes.filter(({ kind }) => kind === 'group' || kind === 'groupType') : changes
     let updates = NO_UPDATES
     if (derived.length > 0) ({ updates, warnings } = encodeAll(derived, warnings))
     return unmet?.schema.mode === 'quarantine'

@@ -50,7 +50,7 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  *
  * The properties are stored as they were sent, unless a rule of the project changes them
  * (`enforce-rules-and-quota.ts`). Exceptions:
- * top-level `$set`, `$set_once` and `$unset` move into them, as does `process_person_profile: false` of the body;
+ * top-level `$set`, `$set_once` and `$unset` move into them;
  * `$ip` leaves them when the project does not store addresses, and with `$raw_user_agent` when the visitor has no
  * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be replaced, and the place of the
  * address (`enrich.ts`), whose own properties replace no sent ones; and values nested too deep are left out.
@@ -78,8 +78,6 @@ export function createNormaliseEvent (
     })
     const { $ip: sentIp } = properties
     properties = mergePersonProperties(sent, properties)
-    // Stored, so that persons computed again from stored events do not apply it either.
-    if (context.withoutPersons === true) properties = { ...properties, $process_person_profile: false }
     if (replaced) properties = { ...properties, $original_timestamp: sent.timestamp ?? null }
     const cookieless = isCookieless(distinctId, properties)
     const { isBot, place } = enrich(properties, cookieless, context)
