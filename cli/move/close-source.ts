@@ -10,8 +10,10 @@ import type { MoveStore } from './store.ts'
 const SETTLE_MS = 120_000
 const POLL_MS = 250
 
-/** Tables of views before `events`: an insert that finds one of them closed has counted nothing anywhere. */
-const TABLES = [...VIEW_FED_TABLES, { name: 'events' }, ...MOVED_TABLES].map(({ name }) => name)
+/** Tables that are inserted into, and those that views fill of these inserts. */
+const DIRECT = ['events', ...MOVED_TABLES.map(({ name }) => name)]
+const FED_BY_VIEWS = VIEW_FED_TABLES.map(({ name }) => name)
+const TABLES = [...DIRECT, ...FED_BY_VIEWS]
 
 export async function isClosed (store: MoveStore): Promise<boolean> {
   return (await ask(store, ['tables', listClosed])).length > 0
@@ -30,7 +32,14 @@ export async function openStore (store: MoveStore): Promise<void> {
  * @throws {MillraceError} when that does not come to pass within two minutes.
  */
 export async function closeStore (store: MoveStore): Promise<void> {
-  for (const table of TABLES) await store.local.command({ query: closeTable(table, onCluster(store.cluster)) })
+  const close = async (tables: readonly string[]): Promise<void> => {
+    for (const table of tables) await store.local.command({ query: closeTable(table, onCluster(store.cluster)) })
+  }
+  await close(DIRECT)
+  // An insert that began before stores its rows first. If its views found their tables closed then, nothing would ever
+  // count these rows: the pipeline finds them in the target, and does not insert them again.
+  await waitForNone(store, 'inserts into the source are still running', ['processes', findInserts])
+  await close(FED_BY_VIEWS)
   // A node that was away does it when it is back, and takes inserts until then.
   await waitForNone(store, 'a node of the source is still open', ['tables', findOpen])
   await waitForNone(store, 'inserts into the source are still running', ['processes', findInserts])
