@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_950,
+  lines: 84_958,
   serverLines: 5_500,
   platformLines: 4_803,
   trackedFiles: 1_643,
@@ -49,7 +49,7 @@ const LIMITS = {
   longFunctions: 0,
   assertions: 153,
   casts: 274,
-  phrases: 75
+  phrases: 76
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
