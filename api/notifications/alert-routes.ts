@@ -52,7 +52,7 @@ export const ALERTS: DocumentKind<typeof fields> = {
     const known = await sql<{ id: number }[]>`SELECT id FROM targets WHERE project_id = ${projectId} AND id = ANY (${alert.targets}::integer[])`
     const unknown = alert.targets.findIndex((target) => known.every((each) => each.id !== target))
     if (unknown !== -1) throw invalidField(`targets__${unknown}`, `The project has no target ${alert.targets[unknown]}.`)
-    return { ...given, may_run_sql: access.projectIds === null }
+    return { ...given, may_run_sql: access.maySql }
   }
 }
 
