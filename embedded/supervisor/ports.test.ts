@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { checkPorts, pickFreePort, startOnPort } from './ports.ts'
 import { loadStackSettings } from './stack-settings.ts'
@@ -59,6 +60,21 @@ t.test('tells each port once, and none on which somebody listens', async (t) => 
 
   t.notOk(ports.includes(first) || ports.includes(first + 2), `${first}, then ${ports.join(', ')}`)
   t.not(ports[0], ports[1])
+})
+
+t.test('gives no port to two that pick from the same place', { skip: process.platform !== 'linux' }, async (t) => {
+  // A thread counts from the first port of this process again, as a process does whose id leads to the same ports.
+  const code = `const { parentPort } = require('node:worker_threads')
+    import(${JSON.stringify(import.meta.resolve('./ports.ts'))}).then(async ({ pickFreePort }) => {
+      for (let count = 0; count < 10; count++) parentPort.postMessage(await pickFreePort())
+    })`
+  const worker = new Worker(code, { eval: true })
+  const theirs: number[] = []
+  worker.on('message', (port: number) => { theirs.push(port) })
+  const ours = await Promise.all(Array.from({ length: 10 }, async () => await pickFreePort()))
+  await once(worker, 'exit')
+
+  t.equal(new Set([...ours, ...theirs]).size, 20, `${ours.join(', ')} and ${theirs.join(', ')}`)
 })
 
 t.test('starts on another port when somebody was faster, and gives up when the port was not the reason', async (t) => {

@@ -45,15 +45,16 @@ export async function checkPorts (settings: StackSettings): Promise<void> {
 }
 
 /**
- * Finds a port of 127.0.0.1 on which nobody listens.
+ * Finds a port of 127.0.0.1 on which nobody listens, and which no other process of Millrace is given while this one
+ * runs. A process never gets the same port twice.
  *
- * Another program may still take it before it is used. To make that rare, a process never gets the same port twice, and
- * processes with similar ids, such as stacks that start together, try different ports.
+ * Another program may still take it before it is used; on macOS another process of Millrace, too, which processes with
+ * similar ids make rare by trying different ports.
  */
 export async function pickFreePort (): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const port = FIRST_PORT + (process.pid * PORTS_PER_PROCESS + picked++) % PORTS
-    if (await isPortFree(port, '127.0.0.1')) return port
+    if (await claimPort(port) && await isPortFree(port, '127.0.0.1')) return port
   }
   throw new Error(`found no free port in ${ATTEMPTS} attempts between ${FIRST_PORT} and ${FIRST_PORT + PORTS}`)
 }
@@ -100,6 +101,19 @@ function listPorts ({ ports, host, clickhouseHost, external }: StackSettings): W
 export function toClientHost (host = '127.0.0.1'): string {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return host.includes(':') ? `[${host}]` : host
+}
+
+/**
+ * Marks a port as taken until this process ends, however it ends: a socket with an abstract name belongs to one process
+ * and is on no disk (unix(7)).
+ */
+async function claimPort (port: number): Promise<boolean> {
+  if (process.platform !== 'linux') return true
+  return await new Promise((resolve) => {
+    const claim = createServer()
+    claim.once('error', () => resolve(false))
+    claim.listen(`\0millrace-port-${port}`, () => resolve(true)).unref()
+  })
 }
 
 async function isPortFree (port: number, host: string): Promise<boolean> {
