@@ -185,8 +185,10 @@ const FORM_HEAD = 1024
  */
 function unescapeField (field: Buffer): Buffer {
   const head = unescapeBytes(replaceBytes(Buffer.from(field.subarray(0, FORM_HEAD)), PLUS, BLANK))
+  const isBlank = head.toString('latin1').trim() === ''
+  if (isBlank && field.length > FORM_HEAD) throw bodyError('invalid_form', `The first ${FORM_HEAD} bytes of the form's field data are blank.`)
   const value = Buffer.from(field)
-  return beginsLikeJson(head) || head.toString('latin1').trim() === ''
+  return isBlank || beginsLikeJson(head)
     ? unescapeBytes(replaceBytes(value, PLUS, BLANK))
     : replaceBytes(unescapeBytes(value), BLANK, PLUS)
 }
