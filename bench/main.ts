@@ -11,6 +11,7 @@ import { decide } from './questions/decide.bench.ts'
 import { duplicates } from './questions/duplicates.bench.ts'
 import { edge } from './questions/edge.bench.ts'
 import { experiment } from './questions/experiment.bench.ts'
+import { exporting } from './questions/export.bench.ts'
 import { hindsight } from './questions/hindsight.bench.ts'
 import { importing } from './questions/import.bench.ts'
 import { query } from './questions/query.bench.ts'
@@ -23,7 +24,7 @@ import { watermark } from './questions/watermark.bench.ts'
 /** In the order in which they run. */
 const QUESTIONS: readonly Question[] = [
   batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing, shards, analysts,
-  experiment
+  experiment, exporting
 ]
 
 const program = new Command('npm run bench --')

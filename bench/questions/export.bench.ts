@@ -1,0 +1,84 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { clearScratch, openFolderTarget } from '../../pipeline/windows/export/export-target.ts'
+import { type PlannedRevision, writeRevision } from '../../pipeline/windows/export/write-revision.ts'
+import { createSemaphore } from '../../platform/semaphore.ts'
+import { prepareLoad } from '../load/load-generator.ts'
+import type { BenchContext, Figure, Question } from '../question.ts'
+import { auditEvents, countEvents, cpuBetween, readTiers, waitUntilVisible } from '../read-stack.ts'
+
+const EVENTS_PER_SECOND = 20_000
+const EVENTS_PER_REQUEST = 100
+
+/** What an hourly export adds to the CPU that all tiers spend on the events. */
+export const exporting: Question = {
+  name: 'export',
+  asks: `a million events in gzip batches at ${EVENTS_PER_SECOND}/s, then one window of them as Parquet in a folder: CPU of the export beside that of all tiers`,
+  isLong: true,
+  async answer (context): Promise<Figure[]> {
+    const events = context.quick ? 200_000 : 1_000_000
+    const from = new Date()
+    const arrival = await measure(context, async () => await send(context, events))
+    const written = await measure(context, async () => await exportWindow(context, { from, to: new Date() }, events))
+    return [{
+      name: 'CPU of the export', value: written / events, unit: 'µs/event', target: { atMost: 0.05 },
+      reference: { name: 'of all tiers', value: arrival / events }
+    }]
+  }
+}
+
+/** CPU of the stack until its merges have ended, in microseconds. */
+async function measure ({ stack }: BenchContext, work: () => Promise<number>): Promise<number> {
+  const before = readTiers(stack.supervisor.pid as number)
+  const own = await work()
+  for (let quiet = 0; quiet < 5; quiet++) {
+    const [row] = await stack.select<{ merges: string }>('SELECT count() AS merges FROM system.merges')
+    if (row?.merges !== '0') quiet = 0
+    await delay(500)
+  }
+  const spent = cpuBetween(before, readTiers(stack.supervisor.pid as number))
+  return own + Object.values(spent).reduce((sum, cpu) => sum + cpu, 0)
+}
+
+/** @returns the CPU of this process that counts, which is none: the load generator is another one. */
+async function send ({ stack, port }: BenchContext, events: number): Promise<number> {
+  const requests = events / EVENTS_PER_REQUEST
+  const load = await prepareLoad({
+    port, path: '/batch/', apiKey: stack.projectApiKey, seed: 59, requests, eventsPerRequest: EVENTS_PER_REQUEST,
+    connections: 16, gzip: true, ratePerSecond: EVENTS_PER_SECOND / EVENTS_PER_REQUEST
+  })
+  const before = await countEvents(stack)
+  const { failed } = await load.run()
+  if (failed > 0) throw new Error(`${failed} requests failed`)
+  await waitUntilVisible(stack, before, events)
+  await auditEvents(stack, before, events)
+  return 0
+}
+
+/** @returns the CPU of this process, in microseconds. */
+async function exportWindow (
+  { stack: { sql, clickhouse } }: BenchContext, { from, to }: { from: Date, to: Date }, events: number
+): Promise<number> {
+  const root = await mkdtemp(path.join(tmpdir(), 'millrace-bench-export-'))
+  const [{ id }] = await sql<[{ id: number }]>`
+    INSERT INTO exports (project_id, name, schedule, target, tables)
+    VALUES (1, 'bench', 'hour', '{"kind":"folder"}', '["events"]') RETURNING id`
+  const [planned] = await sql<[PlannedRevision]>`
+    INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+    VALUES (${id}, 'events', ${from}, ${to}, 0, 'schedule')
+    RETURNING id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts`
+  const target = openFolderTarget(root)
+  await clearScratch(target.scratch)
+  const before = process.cpuUsage()
+  await writeRevision(planned, { id, projectId: 1, folder: '1/bench', schedule: 'hour', filter: null, columns: {} }, {
+    sql, clickhouse, target, reading: createSemaphore({ limit: 1 }), signal: new AbortController().signal
+  })
+  const { user, system } = process.cpuUsage(before)
+  const [{ rows }] = await sql<[{ rows: string }]>`SELECT rows FROM export_windows WHERE id = ${planned.id}`
+  if (Number(rows) !== events) throw new Error(`the export has ${rows} of ${events} events`)
+  await sql`DELETE FROM exports WHERE id = ${id}`
+  await rm(root, { recursive: true })
+  return user + system
+}
