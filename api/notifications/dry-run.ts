@@ -3,15 +3,13 @@ import { text } from 'node:stream/consumers'
 import type { FastifyReply } from 'fastify'
 import { invalidField } from '../../engines/errors.ts'
 import {
-  type AlertCondition, comparesWeeks, compileWindows, outcomeOf, readNumber, WINDOW_MS, windowParameters,
-  type WindowValue
+  type AlertCondition, comparesWeeks, outcomeOf, readWindows, type Watched, WINDOW_MS, type WindowValue
 } from '../../engines/questions/alert-windows.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import type { AnswerRow } from '../../engines/questions/shape-answer.ts'
 import { readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Access } from '../http/personal-key-access.ts'
 import { askClickHouse } from '../queries/ask-clickhouse.ts'
-import { blankFormat } from '../../engines/questions/blank-format.ts'
 import { findDocument } from '../queries/named-documents.ts'
 import { SAVED_QUERIES } from '../queries/saved-query-routes.ts'
 import { logCommentOf, runQuery } from '../queries/sql-routes.ts'
@@ -44,8 +42,10 @@ export async function runDry (
   const span = { from: comparesWeeks(condition) ? first - WINDOW_MS.week : first, to }
   const values = await runQuery(deps.queries.begin(access.keyHash, MAX_SECONDS), async ({ signal, cancel }) => {
     reply.raw.once('close', cancel)
-    const read = about.kind === 'question' ? readQuestionValues : readQueryValues
-    return await read(deps, about.id, { asking: { ...asking, signal }, span, size })
+    const deadline = performance.now() + MAX_QUERIES_MS
+    const watched = await findWatched(deps, access.projectId, about)
+    return await readWindows(watched, { ...span, project: access.projectId, size, deadline },
+      async (query, parameters) => await ask({ ...asking, signal }, query, parameters))
   })
   const windows: Window[] = []
   for (let from = first; from < to; from += WINDOW_MS[size]) {
@@ -62,30 +62,9 @@ export async function runDry (
   return { from: toText(windows[0]?.from ?? to), to: toText(to), windows: windows.length, results }
 }
 
-interface Reading { asking: Asking, span: { from: number, to: number }, size: 'hour' | 'day' }
-
-/** Undefined: the window was not read. */
-type Values = (from: number) => number | null | undefined
-
-async function readQuestionValues (
-  { sql }: QuestionDeps, id: number, { asking, span, size }: Reading
-): Promise<Values> {
-  const question = readQuestion((await findDocument(sql, QUESTIONS, { projectId: asking.projectId, id })).definition)
-  if (question.kind !== 'trend') throw invalidField('about__id', 'Only trends can be watched.')
-  const windows = compileWindows(question, asking.projectId, span, size)
-  return windows.read(await ask(asking, windows.sql))
-}
-
-async function readQueryValues ({ sql }: QuestionDeps, id: number, { asking, span, size }: Reading): Promise<Values> {
-  const { query, parameters } = await findDocument(sql, SAVED_QUERIES, { projectId: asking.projectId, id })
-  const values = new Map<number, number | null>()
-  const deadline = performance.now() + MAX_QUERIES_MS
-  for (let to = span.to; to > span.from && performance.now() < deadline; to -= WINDOW_MS[size]) {
-    const from = to - WINDOW_MS[size]
-    const [row] = await ask(asking, blankFormat(query), { ...parameters, ...windowParameters({ from, to }) })
-    values.set(from, readNumber(row?.[0]))
-  }
-  return (from) => values.get(from)
+async function findWatched ({ sql }: QuestionDeps, projectId: number, { kind, id }: DryRun['about']): Promise<Watched> {
+  if (kind === 'saved_query') return await findDocument(sql, SAVED_QUERIES, { projectId, id })
+  return { question: readQuestion((await findDocument(sql, QUESTIONS, { projectId, id })).definition) }
 }
 
 async function ask (

@@ -5,6 +5,7 @@
  * in the console counts by when events happened. Events that happened more than a day before they were received, such
  * as those of an import, are in no window.
  */
+import { blankFormat } from './blank-format.ts'
 import { compileQuestion } from './compile-question.ts'
 import type { ResolvedRange, Span } from './calendar.ts'
 import type { Question, Trend } from './question.ts'
@@ -82,8 +83,46 @@ export function compileWindows (trend: Trend, projectId: number, { from, to }: S
   }
 }
 
-/** The parameters of a saved query, whose first column of the first row is the value of a window. */
-export function windowParameters ({ from, to }: Span): Record<'from' | 'to', string> {
+/** What is watched: a question, or a saved query whose first column of the first row is the value of a window. */
+export type Watched = { question: Question } | { query: string, parameters: Readonly<Record<string, string>> }
+
+export interface WatchedWindows extends Span {
+  project: number
+  size: 'hour' | 'day'
+  /** When to begin no further query of a window, by the monotonic clock. Default: never. */
+  deadline?: number
+}
+
+/** Runs SQL with the login for analysts. */
+export type AskAnalyst = (query: string, parameters?: Record<string, string>) => Promise<readonly AnswerRow[]>
+
+/**
+ * Reads the values of the windows of a span, a question by one query, and a saved query by one for each window, newest
+ * first.
+ *
+ * @returns the value of the window that begins at an instant; undefined: it was not read.
+ * @throws for a question that cannot be watched, and what `ask` throws.
+ */
+export async function readWindows (
+  watched: Watched, { project, from, to, size, deadline = Infinity }: WatchedWindows, ask: AskAnalyst
+): Promise<(from: number) => number | null | undefined> {
+  if ('question' in watched) {
+    const { question } = watched
+    const refusal = refuseQuestion(question)
+    if (question.kind !== 'trend' || refusal !== null) throw new Error(refusal ?? 'Only trends can be watched.')
+    const { sql, read } = compileWindows(question, project, { from, to }, size)
+    return read(await ask(sql))
+  }
+  const values = new Map<number, number | null>()
+  for (let end = to; end > from && performance.now() < deadline; end -= WINDOW_MS[size]) {
+    const window = { from: end - WINDOW_MS[size], to: end }
+    const [row] = await ask(blankFormat(watched.query), { ...watched.parameters, ...windowParameters(window) })
+    values.set(window.from, readNumber(row?.[0]))
+  }
+  return (at) => values.get(at)
+}
+
+function windowParameters ({ from, to }: Span): Record<'from' | 'to', string> {
   const text = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ')
   return { from: text(from), to: text(to) }
 }

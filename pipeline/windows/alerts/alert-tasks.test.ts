@@ -52,7 +52,7 @@ const windowsOf = async (alert: number): Promise<Record<string, unknown>[]> =>
   await sql`SELECT extract(epoch FROM window_from - ${new Date(START)})::integer / 3600 AS hour, value, before, outcome FROM alert_windows WHERE alert_id = ${alert} ORDER BY window_from`
 const notifications = async (): Promise<{ type: string, data: string, text: string }[]> => await sql`SELECT type, data, text FROM notifications ORDER BY sequence`
 
-const windows = startWindows({ sql, clickhouse, owner: 'test', kinds: [async () => await listAlertTasks({ sql, analyst, publicUrl: 'http://millrace.example' })], roundMs: 50, logger })
+const windows = startWindows({ sql, clickhouse, owner: 'test', kinds: [{ list: async () => await listAlertTasks({ sql, analyst, publicUrl: 'http://millrace.example' }), limit: 4 }], roundMs: 50, logger })
 t.teardown(async () => await windows.stop())
 
 t.test('an alert on a question fires once and is resolved once, and counts what was received', async (t) => {

@@ -1,5 +1,5 @@
 /** Values of questions and saved queries, read with the login and the limits of analysts. */
-import { refuseQuestion, compileWindows, readNumber, windowParameters } from '../../../engines/questions/alert-windows.ts'
+import { readWindows } from '../../../engines/questions/alert-windows.ts'
 import { blankFormat } from '../../../engines/questions/blank-format.ts'
 import { resolveRange, type Span } from '../../../engines/questions/calendar.ts'
 import { compileQuestion } from '../../../engines/questions/compile-question.ts'
@@ -28,21 +28,16 @@ export interface Asker {
 }
 
 const MAX_REPORT_ROWS = 10
+const MAX_VALUE_ROWS = 1000
 
 /** @throws when it cannot be answered. */
 export async function readValue (
   deps: AnalystDeps, { kind, id }: Subject, asker: Asker, window: Span & { size: 'hour' | 'day' }
 ): Promise<number | null> {
-  if (kind === 'saved_query') {
-    const { query, parameters } = await findQuery(deps.sql, id, asker)
-    const [row] = await ask(deps, query, { parameters: { ...parameters, ...windowParameters(window) }, limit: 1 })
-    return readNumber(row?.[0])
-  }
-  const { question } = await findQuestion(deps.sql, id, asker)
-  const refusal = refuseQuestion(question)
-  if (question.kind !== 'trend' || refusal !== null) throw new Error(`question ${id}: ${refusal}`)
-  const { sql, read } = compileWindows(question, asker.project, window, window.size)
-  return read(await ask(deps, sql))(window.from)
+  const watched = kind === 'saved_query' ? await findQuery(deps.sql, id, asker) : await findQuestion(deps.sql, id, asker)
+  const read = await readWindows(watched, { ...window, project: asker.project }, async (query, parameters = {}) =>
+    await ask(deps, query, { parameters, limit: MAX_VALUE_ROWS }))
+  return read(window.from) ?? null
 }
 
 /** An answer as text, as it is just before `to`. @throws when it cannot be answered. */
