@@ -51,7 +51,9 @@ export async function countErased (
       (SELECT count(*)::int FROM cohort_members WHERE person_id = ANY (${rowIds}::bigint[])) AS cohort_memberships,
       (SELECT count(*)::int FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${ids})) AS flag_hash_keys,
       (SELECT count(*)::int FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${ids}) AS person_repairs,
-      (SELECT count(*)::int FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})) AS groups`
+      (SELECT count(*)::int FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})) AS groups,
+      (SELECT count(*)::int FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND EXISTS (
+        SELECT FROM unnest(${ids.map((id) => `"distinct_id":${JSON.stringify(id)}`)}::text[]) AS named WHERE strpos(data, named) > 0)) AS notifications`
   const [stored] = await queryRows<{ events: string, samples: string }>(clickhouse, `
     SELECT (SELECT count() FROM events WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1) AS events,
       (SELECT count() FROM ingestion_warnings_by_source WHERE project_id = {project: UInt32}
@@ -117,7 +119,9 @@ export async function eraseLetters (
   const shared: number[] = []
   for await (const { letter, body } of scanDeadLetters(connection, { project: projectId, withBodies: true })) {
     const content = await decodeContent(body, letter.rows)
-    const text = content === null ? Buffer.from(body).toString('latin1') : JSON.stringify(content)
+    // The data of a notification is JSON within a text.
+    const data = isFields(content) && typeof content.data === 'string' ? content.data : ''
+    const text = content === null ? Buffer.from(body).toString('latin1') : JSON.stringify(content) + data
     if (content === null ? !ids.some((id) => text.includes(id)) : !texts.some((each) => text.includes(each))) continue
     const isOwn = (item: unknown): boolean =>
       isFields(item) && ids.includes(String(item.distinct_id ?? item.distinctId))

@@ -45,7 +45,7 @@ export async function erasureRoutes (
 
   routes.post('/', {
     summary: 'Erase everything of distinct ids',
-    description: 'With or without a person: events, the persons with all their distinct ids, samples of warnings, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.',
+    description: 'With or without a person: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.',
     body: bodyOf({
       distinct_ids: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, minItems: 1, maxItems: 1000 },
       dry_run: { type: 'boolean', default: false, description: 'Only count.' }

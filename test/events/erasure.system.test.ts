@@ -7,6 +7,7 @@ import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { chooseSettings, runMain } from '../../embedded/supervisor/testing/run-main.ts'
 import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { queueNotifications } from '../../platform/notifications.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -27,6 +28,7 @@ t.test('erased people stay erased after an import, a replay, and a restore', asy
   const history = [...erased, ...others].flatMap(eventsOf)
   await send(stack, history)
   await plantDeadLetter(stack, erased[3]!)
+  await plantNotifications(stack, `${erased[5]}-device`)
   await waitFor(async () => (await count(stack)) === history.length && (await countPersons(stack)) === 100)
   const env = { PATH: process.env.PATH, MILLRACE_DATA_DIR: stack.dataDir }
   const backup = path.join(root, 'monday')
@@ -34,7 +36,9 @@ t.test('erased people stay erased after an import, a replay, and a restore', asy
   t.equal(made.code, 0, made.err)
 
   const half = await erase(stack, erased.slice(0, 9))
-  t.match(half.found.filter(({ count }) => count > 0).map(({ where }) => where), ['events', 'persons', 'distinct_ids', 'dead_letters'])
+  t.match(half.found.filter(({ count }) => count > 0).map(({ where }) => where), ['events', 'persons', 'distinct_ids', 'notifications', 'dead_letters'])
+  t.equal(half.found.find(({ where }) => where === 'dead_letters')?.count, 2)
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM notifications`).length === 0)
   t.equal(half.found.find(({ where }) => where === 'events')?.count, 9 * eventsOf('x').length)
   t.ok(half.done_at)
   await erase(stack, [`${MARK}-9-device`])
@@ -110,6 +114,20 @@ async function count (stack: Stack): Promise<number> {
 
 async function countPersons (stack: Stack): Promise<number> {
   return Number((await stack.sql<{ n: number }[]>`SELECT count(*)::int AS n FROM persons`)[0]?.n)
+}
+
+/** One that waits for a target, and one that became a dead letter. */
+async function plantNotifications (stack: Stack, id: string): Promise<void> {
+  const [{ target }] = await stack.sql<[{ target: number }]>`
+    INSERT INTO targets ${stack.sql({ project_id: 1, name: 'ops', kind: 'webhook', url: 'https://example.com', enabled: false })} RETURNING id AS target`
+  const notification = { type: 'event', data: JSON.stringify({ distinct_id: id, received_at: new Date(0).toISOString() }), text: 'visit' } as const
+  await queueNotifications(stack.sql, target, [notification])
+  const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
+  await publishDeadLetter(connection, {
+    stage: 'notify', reason: 'undelivered', error: 'it answered 500', subject: `notify.${target}`, project: 1, headers: {}, id: `notify:${id}`,
+    body: Buffer.from(JSON.stringify({ target_id: target, id: randomUUID(), ...notification }))
+  })
+  await connection.close()
 }
 
 async function plantDeadLetter (stack: Stack, id: string): Promise<void> {

@@ -3,6 +3,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { type ClickHouse, connectClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { deletePerson } from '../../api/persons/delete-person.ts'
+import { queueNotifications } from '../../platform/notifications.ts'
 import { findPersonByDistinctId } from '../../api/persons/find-person.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
@@ -17,6 +18,14 @@ import { noCopiesWait, origin, type PersonsStores, readPersons, startPersonsStor
 t.test('deletes a person by an id from before its merge, with the events of all its distinct ids', async (t) => {
   const stores = await startWithMergedPerson(t)
   const { sql, clickhouse: { client } } = stores
+  const [{ id: target }] = await sql<[{ id: number }]>`
+    INSERT INTO targets ${sql({ project_id: 1, name: 'ops', kind: 'webhook', url: 'https://example.com' })} RETURNING id`
+  const samples = ['jo', 'ann', 'phone'].map((id) => ({ distinct_id: id }))
+  await queueNotifications(sql, target, [
+    ...['phone', 'ann'].map((id) => ({ type: 'event' as const, data: JSON.stringify({ distinct_id: id, received_at: '2026-01-01T00:00:00.000Z' }), text: id })),
+    { type: 'event', data: '{"distinct_id":"jo","received_at":"2126-01-01T00:00:00.000Z"}', text: 'jo, later' },
+    { type: 'events', data: JSON.stringify({ event: 'e', from: '2026-01-01T00:00:00.000Z', samples }), text: 'e: 3\n- jo\n- ann\n- phone\nhttps://example.com' }
+  ])
 
   const deleted = await deletePerson({ projectId: 1, uuid: personUuid(1, 'phone'), withEvents: true }, deps(stores))
 
@@ -29,6 +38,9 @@ t.test('deletes a person by an id from before its merge, with the events of all 
   t.equal(await count(client, 'events', '1'), 3, 'events of others stay, in other projects too')
   t.equal(await count(client, 'event_traces FINAL', "project_id = 1 AND kind = 'deleted'"), 4, 'receipts know that they are deleted')
   t.equal(await findPersonByDistinctId(sql, 1, 'jo'), null)
+  const waiting = async (): Promise<string[]> => (await sql`SELECT text FROM notifications ORDER BY sequence`).map((row) => row['text'])
+  await waitFor(async () => (await waiting()).length === 3)
+  t.same(await waiting(), ['ann', 'jo, later', 'e: 3\n- ann\nhttps://example.com'])
   t.equal(await deletePerson({ projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, deps(stores)), null)
 })
 

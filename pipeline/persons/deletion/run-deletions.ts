@@ -8,6 +8,7 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
 import { type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
+import { forgetNotifications } from './forget-notifications.ts'
 import { reviseExports } from './revise-exports.ts'
 
 /** Interval of looking for deletions, in milliseconds: whoever asked for one waits for the answer. */
@@ -36,6 +37,7 @@ export function startDeletions (deps: DeletionDeps, pollIntervalMs = POLL_INTERV
     async run (signal) {
       if (Date.now() - lookedAt > LOOK_INTERVAL_MS) {
         await reopenErasures(deps)
+        await forgetOnceMore(deps.sql)
         lookedAt = Date.now()
       }
       await finishOpenDeletions(deps, signal)
@@ -63,6 +65,12 @@ async function reopenErasures ({ sql, clickhouse, cluster = '', logger }: Deleti
   if (opened.length > 0) logger.info({ erasures: opened.length }, 'events of erased distinct ids came back and are deleted again')
 }
 
+/** A reader that had begun before events were deleted may have queued them for targets afterwards. */
+async function forgetOnceMore (sql: Sql): Promise<void> {
+  await forgetNotifications(sql, await sql<PersonDeletion[]>`
+    SELECT ${selectDeletion(sql)} FROM person_deletions WHERE swept_at > now() - ${LOOK_BACK_S}::integer * interval '1 second'`)
+}
+
 async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {
   const { sql, connection, logger } = deps
   const open = await sql<PersonDeletion[]>`
@@ -70,8 +78,9 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
   if (open.length === 0) return
   // Without NATS the rows are deleted all the same; the last pass comes later.
   const arrivedUntil = await findArrivedUntil(connection).catch(() => 0)
+  const finished: PersonDeletion[] = []
   for (const deletion of open) {
-    if (signal.aborted) return
+    if (signal.aborted) break
     const requestedAt = deletion.requestedAt.getTime()
     // Spools hold the watermark back.
     const isComplete = !deletion.isErasure ||
@@ -82,7 +91,9 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
     if (!await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })) continue
     logger.info({ deletion: deletion.id, isLast }, 'deleted a person')
     if (isLast) await recordSwept(sql, deletion)
+    finished.push(deletion)
   }
+  await forgetNotifications(sql, finished)
 }
 
 async function recordSwept (sql: Sql, { id, projectId, personUuids }: PersonDeletion): Promise<void> {
