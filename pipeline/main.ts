@@ -37,11 +37,7 @@ import { createIsInserting, createReadTarget } from './events/insert/insert-targ
 import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { runEventsPartition } from './events/events-partition.ts'
 import { type AccountingStores, startAccounting } from './accounting/start-accounting.ts'
-import { createListExports } from './windows/export/export-tasks.ts'
-import { startWindows } from './windows/run-closed-windows.ts'
-import type { WindowTask } from './windows/window-task.ts'
-import { listAlertTasks } from './windows/alerts/alert-tasks.ts'
-import { startNotifying } from './windows/notify/start-notifying.ts'
+import { startWindowWork } from './windows/start-window-work.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
@@ -222,21 +218,6 @@ async function startEvents (
   })
   supervisor.start()
   return supervisor
-}
-
-/** Starts what runs at closed windows, and what it sends. */
-function startWindowWork (
-  { analystUrl, publicUrl, targets, exportFolder: folder }: PipelineConfig,
-  { stores: { sql, shards: clickhouse, connection, cluster }, membership, metrics, logger }:
-  Pick<EventsDeps, 'stores' | 'membership' | 'logger'> & { metrics: Metrics }
-): { stop: () => Promise<unknown> } {
-  const analyst = analystUrl === '' ? null : connectClickHouse({ url: analystUrl })
-  const listExports = createListExports({ sql, clickhouse, cluster, folder, metrics })
-  const alerts = async (): Promise<WindowTask[]> => await listAlertTasks({ sql, analyst, publicUrl })
-  const windows = startWindows({ sql, clickhouse, owner: membership.id, kinds: [listExports, alerts], logger })
-  const leads = (): boolean | null => membership.leads()
-  const notifying = startNotifying({ sql, clickhouse, connection, leads, publicUrl, targets, metrics, logger })
-  return { stop: async () => await Promise.all([windows.stop(), notifying.stop(), analyst?.close()]) }
 }
 
 /** Watches what the pipeline depends on: streams, dead letters, disks, parts, backups. */

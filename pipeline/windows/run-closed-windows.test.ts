@@ -17,7 +17,7 @@ async function completeThrough (iso: string): Promise<void> {
 }
 
 const start = (owner: string, tasks: WindowTask[], leaseMs = 2000): ReturnType<typeof startWindows> =>
-  startWindows({ sql, clickhouse, owner, kinds: [async () => tasks], roundMs: 20, leaseMs, logger })
+  startWindows({ sql, clickhouse, owner, kinds: [{ list: async () => tasks, limit: 4 }], roundMs: 20, leaseMs, logger })
 
 const progressOf = async (subject: string): Promise<Record<string, unknown> | undefined> =>
   (await sql`SELECT * FROM window_tasks WHERE subject = ${subject}`)[0]

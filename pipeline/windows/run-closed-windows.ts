@@ -14,14 +14,11 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createSemaphore, type Semaphore } from '../../platform/semaphore.ts'
 import { createLeases } from './window-lease.ts'
-import { type ListWindowTasks, windowAt, type WindowTask } from './window-task.ts'
+import { windowAt, type WindowKind, type WindowTask } from './window-task.ts'
 
 /** Interval of looking for tasks and closed windows, in milliseconds. */
 const ROUND_MS = 5000
 const LEASE_MS = 30_000
-
-/** Tasks of one kind that run at once in a process. */
-const MAX_RUNNING = 4
 
 export interface WindowsDeps {
   sql: Sql
@@ -29,8 +26,7 @@ export interface WindowsDeps {
   clickhouse: ClickHouse
   /** Names this process; new with each start. */
   owner: string
-  /** Reads the tasks of each kind. */
-  kinds: readonly ListWindowTasks[]
+  kinds: readonly WindowKind[]
   /** Interval of looking for tasks and closed windows, in milliseconds. Default 5,000. */
   roundMs?: number
   /** How long a task waits for a process that died, in milliseconds. Default 30,000. */
@@ -43,7 +39,7 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
   const { sql, clickhouse, owner, kinds, roundMs = ROUND_MS, leaseMs = LEASE_MS, logger } = deps
   const stopped = new AbortController()
   const running = new Map<string, Promise<void>>()
-  const places = new Map(kinds.map((list) => [list, createSemaphore({ limit: MAX_RUNNING })]))
+  const places = kinds.map(({ list, limit }) => ({ list, free: createSemaphore({ limit }) }))
   const leases = createLeases({ sql, owner, leaseMs, signal: stopped.signal })
 
   /** Its further work, then its closed windows one after another. */
@@ -70,7 +66,7 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
     }
   }
 
-  async function startKind (list: ListWindowTasks, places: Semaphore): Promise<void> {
+  async function startKind (list: WindowKind['list'], places: Semaphore): Promise<void> {
     const tasks = (await list()).filter(({ subject }) => !running.has(subject))
     if (tasks.length === 0) return
     const through = await readCompleteThrough(clickhouse)
@@ -81,7 +77,7 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
     everyMs: roundMs,
     logger,
     failure: 'tasks of closed windows could not be read; they wait',
-    run: async () => await Promise.all([...places].map(async ([list, free]) => await startKind(list, free)))
+    run: async () => await Promise.all(places.map(async ({ list, free }) => await startKind(list, free)))
   })
   return {
     async stop () {

@@ -36,6 +36,12 @@ export interface WindowTask {
 /** Reads the tasks of one kind; called every few seconds. */
 export type ListWindowTasks = () => Promise<WindowTask[]>
 
+export interface WindowKind {
+  list: ListWindowTasks
+  /** Tasks that run at once in a process. Infinity for those that wait for servers of others, as each may hang. */
+  limit: number
+}
+
 const LENGTH_MS = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } satisfies Record<WindowSize, number>
 
 /** The first Monday of the epoch was the fifth day. */

@@ -35,6 +35,11 @@ export function windowFolder (schedule: 'hour' | 'day', from: Date): string {
   return schedule === 'day' ? `date=${date}` : `date=${date}/hour=${hour}`
 }
 
+/** Below the table's folder. */
+export function manifestName (schedule: 'hour' | 'day', from: Date, revision: number): string {
+  return `${windowFolder(schedule, from)}/r${revision}.manifest.json`
+}
+
 /** @throws when it is not the manifest of this window; without its content, which may be of any server. */
 export function parseManifest (
   content: string, name: string, { table, from, to, revision }: TimeWindow & Pick<Manifest, 'table' | 'revision'>

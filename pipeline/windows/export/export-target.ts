@@ -18,9 +18,14 @@ export interface ExportTarget {
   create: (name: string, file: string, sha256: string, signal: AbortSignal) => Promise<boolean>
   /** Null: there is no file of this name. */
   read: (name: string, signal: AbortSignal) => Promise<Readable | null>
+  /** Names of the manifests below a folder, from there on: `date=2026-11-29/hour=07/r0.manifest.json`. */
+  listManifests: (folder: string, signal: AbortSignal) => Promise<string[]>
   /** Removes a file if it is there. */
   remove: (name: string, signal: AbortSignal) => Promise<void>
 }
+
+/** Of a window, below the folder of its table. */
+const MANIFEST = /^date=[\d-]+\/(?:hour=\d\d\/)?r\d+\.manifest\.json$/
 
 /** A file of the scratch folder that is older was left by a process that died, in milliseconds. */
 const STALE_MS = 86_400_000
@@ -68,6 +73,13 @@ export function openFolderTarget (root: string): ExportTarget {
         throw error
       }
       return createReadStream(pathOf(name))
+    },
+    async listManifests (folder) {
+      const found = await readdir(pathOf(folder), { recursive: true }).catch((error: unknown) => {
+        if (errorCode(error) === 'ENOENT') return []
+        throw error
+      })
+      return found.map((name) => name.split(path.sep).join('/')).filter((name) => MANIFEST.test(name))
     },
     async remove (name, signal) {
       signal.throwIfAborted()

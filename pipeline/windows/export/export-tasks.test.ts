@@ -1,14 +1,18 @@
+import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { reviseExports } from '../../persons/deletion/revise-exports.ts'
 import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
 import type { TestContext } from '../../../test/support/test-context.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import { receiveRequests } from '../testing/receive-requests.ts'
 import {
-  askDuckDb, at, compareEvents, completeThrough, createExport, duckTable, insertEvents, readManifests, startExports
+  askDuckDb, askLocalClickHouse, at, compareEvents, completeThrough, createExport, duckTable, insertEvents,
+  readManifests, startExports
 } from './testing/export-fixture.ts'
 
 async function start (t: TestContext) {
@@ -30,7 +34,7 @@ async function start (t: TestContext) {
     return row.done !== null && row.done.toISOString() >= `${at(through).replace(' ', 'T')}Z` && row.planned === 0
   }
   const waitUntilDone = async (through: string): Promise<unknown> => await waitFor(async () => await isDone(through))
-  return { sql, clickhouse, root, run, waitUntilDone }
+  return { sql, clickhouse, root, run, waitUntilDone, stop: async () => await running?.stop() }
 }
 
 t.test('windows by arrival, each row in one: late events in a later window, empty windows, no second run', async (t) => {
@@ -105,6 +109,69 @@ t.test('an erased person leaves every window, a replayed event comes into its ow
   t.same((await events()).slice(5), [[6, '09/r0', 0, 'schedule'], [7, '06/r2', 13, 'late_rows']])
 })
 
+t.test('after a restore of Postgres the chain goes on behind the manifests that are there; two chains in one folder stop it', async (t) => {
+  const { sql, clickhouse, root, run, stop, waitUntilDone } = await start(t)
+  const files = path.join(root, (await createExport(sql)).folder)
+  for (const hour of ['06', '07', '08']) await insertEvents(clickhouse, 14, () => ({ received_at: at(`${hour}:10`) }))
+  const personOf = async (id: string): Promise<string> =>
+    (await queryRows<{ id: string }>(clickhouse, `SELECT any(person_id) AS id FROM events WHERE distinct_id = '${id}'`))[0]?.id ?? ''
+  const erase = async (id: string): Promise<void> => {
+    const person = await personOf(id)
+    await clickhouse.command({ query: `ALTER TABLE events DELETE WHERE distinct_id = '${id}' SETTINGS mutations_sync = 1` })
+    await reviseExports(sql, 1, [person])
+  }
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('07:00')
+  await stop()
+  await sql`CREATE TABLE saved AS SELECT * FROM export_windows`
+  run()
+  await completeThrough(clickhouse, '09:00')
+  await waitUntilDone('09:00')
+  await erase('user-3')
+  await waitUntilDone('09:00')
+  await stop()
+
+  await sql`TRUNCATE export_windows`
+  await sql`INSERT INTO export_windows OVERRIDING SYSTEM VALUE SELECT * FROM saved`
+  await sql`UPDATE window_tasks SET done_through = ${`${at('07:00')}Z`}`
+  // The first thing that is written is not the window that the next manifest is of.
+  await erase('user-5')
+  run()
+  await waitUntilDone('09:00')
+  await promisify(execFile)(process.execPath, ['cli/commands/verify-export.js', root])
+  const [stored, exported] = await compareEvents(clickhouse, files)
+  t.same(exported, stored)
+
+  await stop()
+  const foreign = path.join(files, 'events/date=2026-05-04/hour=05')
+  await mkdir(foreign)
+  await writeFile(path.join(foreign, 'r0.manifest.json'), JSON.stringify({
+    table: 'events', window: { from: `${at('05:00').replace(' ', 'T')}Z`, to: `${at('06:00').replace(' ', 'T')}Z` }, revision: 0, sequence: 1
+  }))
+  await completeThrough(clickhouse, '10:00')
+  run()
+  await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error LIKE '%both have position 1 in the chain%Pause this export and make another one'`).length === 1)
+})
+
+t.test('targets that hang hold up no other export', async (t) => {
+  const { sql, clickhouse, root, run } = await start(t)
+  const hanging = await receiveRequests(t, () => {})
+  for (let index = 0; index < 6; index++) {
+    const target = { kind: 's3', endpoint: new URL(hanging.url).origin, region: 'us-east-1', bucket: 'lake', prefix: '', access_key_id: 'a', secret_access_key: 'b' }
+    await createExport(sql, { name: `hanging-${index}`, target })
+  }
+  const { id, folder } = await createExport(sql)
+  await insertEvents(clickhouse, 3, () => ({ received_at: at('06:10') }))
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitFor(async () => (await sql`SELECT FROM export_windows WHERE export_id = ${id} AND written_at IS NOT NULL`).length === 1)
+  t.equal((await readManifests(path.join(root, folder))).length, 1)
+  t.equal(hanging.received.length, 6)
+  await completeThrough(clickhouse, '08:00')
+  await waitFor(async () => (await readManifests(path.join(root, folder))).length === 2)
+})
+
 t.test('an export that was made paused writes backfills, and its windows when it goes on; no replayed event is missing', async (t) => {
   const { sql, clickhouse, root, run } = await start(t)
   const { id, folder } = await createExport(sql)
@@ -161,6 +228,10 @@ t.test('what a filter leaves out is counted; columns are only ever added', async
   t.same(manifests.map(({ columns }) => columns.at(-1)?.[0]), ['sample_weight', 'plan', 'plan'])
   const table = `SELECT plan, CAST(count(*) AS INTEGER) AS rows FROM ${duckTable(files)} GROUP BY ALL ORDER BY plan`
   t.same(await askDuckDb(table), [{ plan: '', rows: 2 }, { plan: 'pro', rows: 4 }, { plan: null, rows: 3 }])
+  t.same(await askLocalClickHouse(`SELECT plan, toString(date) AS date, count()::UInt32 AS rows
+    FROM file('${files}/events/**/*.parquet') GROUP BY ALL ORDER BY rows SETTINGS schema_inference_mode = 'union'`), [
+    { plan: '', date: '2026-05-04', rows: 2 }, { plan: null, date: '2026-05-04', rows: 3 }, { plan: 'pro', date: '2026-05-04', rows: 4 }
+  ])
 })
 
 t.test('persons and merges: every copy whose insert began in the window, tombstones included', async (t) => {

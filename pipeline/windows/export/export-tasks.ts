@@ -1,13 +1,15 @@
 /** Exports as tasks of closed windows. */
 import path from 'node:path'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, readCompleteThrough } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { pause } from '../../../platform/intervals.ts'
 import type { Metrics } from '../../../platform/metrics.ts'
 import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { createSemaphore, type Semaphore } from '../../../platform/semaphore.ts'
 import type { ListWindowTasks, TimeWindow, WindowTask } from '../window-task.ts'
 import type { ExportedTable } from './export-tables.ts'
 import { clearScratch, type ExportTarget, openFolderTarget } from './export-target.ts'
+import { recordUnknownManifests } from './find-manifests.ts'
 import { planErasures, planLateRows, readInsertedThrough } from './plan-revisions.ts'
 import { openS3Target, type S3Settings } from './s3-target.ts'
 import { type ExportSettings, type PlannedRevision, type RevisionDeps, writeRevision } from './write-revision.ts'
@@ -20,6 +22,15 @@ export interface ExportDeps extends Pick<RevisionDeps, 'sql' | 'onStep' | 'fileR
   /** Folder of targets that are folders; empty: none is allowed. */
   folder: string
   metrics: Metrics
+}
+
+/** Parquet files that are made at once, for all exports of a process. */
+const MAX_READING = 4
+
+interface SharedDeps extends ExportDeps {
+  reading: Semaphore
+  /** Exports whose target has no manifest that Postgres does not know. */
+  checked: Set<number>
 }
 
 interface ExportRow extends ExportSettings {
@@ -36,6 +47,7 @@ interface ExportRow extends ExportSettings {
 /** Lists the exports of all projects. */
 export function createListExports (deps: ExportDeps): ListWindowTasks {
   const { sql, metrics } = deps
+  const shared = { ...deps, reading: createSemaphore({ limit: MAX_READING }), checked: new Set<number>() }
   const lag = metrics.gauge('export_lag_seconds',
     'Age of the end of the oldest window that an export has not written, by project and export; 0 while paused.', ['project', 'export'])
 
@@ -43,7 +55,7 @@ export function createListExports (deps: ExportDeps): ListWindowTasks {
     const exports = await readExports(sql)
     lag.reset()
     for (const each of exports) lag.set({ project: String(each.projectId), export: String(each.id) }, each.lag)
-    return exports.filter(({ paused, isRevised }) => !paused || isRevised).map((each) => toTask(each, deps))
+    return exports.filter(({ paused, isRevised }) => !paused || isRevised).map((each) => toTask(each, shared))
   }
 }
 
@@ -59,7 +71,7 @@ async function readExports (sql: Sql): Promise<ExportRow[]> {
       LEFT JOIN export_state AS s ON s.export_id = e.id ORDER BY e.id`
 }
 
-function toTask (row: ExportRow, deps: ExportDeps): WindowTask {
+function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
   const { sql, clickhouse, cluster } = deps
   const { id, schedule: size, paused, since, tables, isRevised } = row
   return {
@@ -100,20 +112,23 @@ async function waitForCopies (
 }
 
 /** Writes planned revisions in the order in which they were planned, backfills last. */
-async function writePlanned (row: ExportRow, deps: ExportDeps, signal: AbortSignal): Promise<void> {
-  const { sql, clickhouse, onStep, fileRows } = deps
+async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSignal): Promise<void> {
+  const { sql, clickhouse, reading, checked, onStep, fileRows } = deps
   const target = openTarget(row, deps)
   await clearScratch(target.scratch)
+  if (!checked.has(row.id)) await recordUnknownManifests(row, { sql, target, signal })
+  checked.add(row.id)
+  const through = await readCompleteThrough(clickhouse) ?? new Date(0)
   for (;;) {
     signal.throwIfAborted()
     const [planned] = await sql<PlannedRevision[]>`
       SELECT id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts FROM export_windows AS w
-      WHERE export_id = ${row.id} AND written_at IS NULL AND NOT EXISTS (
+      WHERE export_id = ${row.id} AND written_at IS NULL AND (sequence IS NULL OR window_to <= ${through}) AND NOT EXISTS (
         SELECT FROM export_windows AS o WHERE o.export_id = w.export_id AND o.table_name = w.table_name
           AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL) ORDER BY reason = 'backfill', id LIMIT 1`
     if (planned === undefined) return
     if (planned.table !== 'events') await waitForCopies(deps, planned, signal)
-    await writeRevision(planned, row, { sql, clickhouse, target, signal, onStep, fileRows })
+    await writeRevision(planned, row, { sql, clickhouse, target, reading, signal, onStep, fileRows })
     await onStep?.('next')
   }
 }

@@ -21,6 +21,15 @@ export interface S3Settings {
 const UPLOAD_MS = 1_800_000
 const REQUEST_MS = 60_000
 
+interface Sent {
+  method: string
+  body?: Blob
+  headers?: Record<string, string>
+  ms?: number
+  /** In the place of the name: of the bucket. */
+  query?: Record<string, string>
+}
+
 /**
  * Storage that speaks S3. A conditional PUT never replaces an object: where a service ignores the condition, only the
  * lease of the window stands between two processes that write it at once.
@@ -33,11 +42,12 @@ export function openS3Target (settings: S3Settings): ExportTarget {
   })
 
   async function send (
-    name: string, signal: AbortSignal, { method, body, headers = {}, ms = REQUEST_MS }:
-    { method: string, body?: Blob, headers?: Record<string, string>, ms?: number }, allowed: readonly number[]
+    name: string, signal: AbortSignal, { method, body, headers = {}, ms = REQUEST_MS, query }: Sent,
+    allowed: readonly number[]
   ): Promise<Response> {
     const key = `${prefix}${name}`.split('/').map(encodeURIComponent).join('/')
-    const response = await client.fetch(`${endpoint}/${bucket}/${key}`, {
+    const place = query === undefined ? `/${key}` : `?${new URLSearchParams(query).toString()}`
+    const response = await client.fetch(`${endpoint}/${bucket}${place}`, {
       method, headers, ...body === undefined ? {} : { body }, redirect: 'error', signal: AbortSignal.any([signal, AbortSignal.timeout(ms)])
     })
     if (response.ok) return response
@@ -59,6 +69,17 @@ export function openS3Target (settings: S3Settings): ExportTarget {
     async read (name, signal) {
       const { status, body } = await send(name, signal, { method: 'GET', ms: UPLOAD_MS }, [404])
       return status === 404 || body === null ? null : Readable.fromWeb(body)
+    },
+    async listManifests (folder, signal) {
+      const found: string[] = []
+      for (let token: string | undefined = ''; token !== undefined;) {
+        const query: Record<string, string> = { 'list-type': '2', prefix: `${prefix}${folder}/`, ...token !== '' && { 'continuation-token': token } }
+        const page: string = await (await send(folder, signal, { method: 'GET', query }, [])).text()
+        // They have no character that XML escapes.
+        for (const [, name = ''] of page.matchAll(/\/(date=[\d-]+\/(?:hour=\d\d\/)?r\d+\.manifest\.json)<\/Key>/g)) found.push(name)
+        token = /<NextContinuationToken>([^<]+)</.exec(page)?.[1]?.replaceAll('&amp;', '&')
+      }
+      return found
     },
     async remove (name, signal) {
       await send(name, signal, { method: 'DELETE' }, [404])

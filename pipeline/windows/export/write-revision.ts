@@ -13,11 +13,12 @@ import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
+import type { Semaphore } from '../../../platform/semaphore.ts'
 import {
   type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, readExportColumns, selectColumn,
   windowSql
 } from './export-tables.ts'
-import { type FileOfManifest, type Manifest, parseManifest, windowFolder } from './export-manifest.ts'
+import { type FileOfManifest, type Manifest, manifestName, parseManifest, windowFolder } from './export-manifest.ts'
 import type { ExportTarget } from './export-target.ts'
 import { type FileFacts, queryToFile, saveFile } from './parquet-file.ts'
 import { readLedgerLine } from './ledger-line.ts'
@@ -50,6 +51,8 @@ export interface RevisionDeps {
   /** For the tables of all shards. */
   clickhouse: ClickHouse
   target: ExportTarget
+  /** Limits what ClickHouse reads at once, for all exports: a target that hangs takes no place. */
+  reading: Semaphore
   signal: AbortSignal
   /** Called between steps; for tests. */
   onStep?: ((step: string) => void | Promise<void>) | undefined
@@ -69,16 +72,16 @@ export async function planRevision (sql: SqlTemplates, revisionId: string, reaso
 export async function writeRevision (planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps): Promise<void> {
   const { target, signal, onStep } = deps
   const folder = `${job.folder}/${planned.table}/${windowFolder(job.schedule, planned.from)}`
-  const manifestName = `${folder}/r${planned.revision}.manifest.json`
-  const found = await readText(target, manifestName, signal)
+  const name = `${job.folder}/${planned.table}/${manifestName(job.schedule, planned.from, planned.revision)}`
+  const found = await readText(target, name, signal)
   let content = found
   await onStep?.('read manifest')
   if (content === null) {
     const made = JSON.stringify(await makeManifest(planned, job, deps, folder), null, 1)
     await onStep?.('write manifest')
-    content = await createText(target, manifestName, made, signal)
+    content = await createText(target, name, made, signal)
   }
-  const manifest = parseManifest(content, manifestName, planned)
+  const manifest = parseManifest(content, name, planned)
   if (found !== null && planned.parts === null) await adopt(planned, job, deps)
   if (found !== null || planned.parts !== null) await planMissingRows(planned, job, deps, manifest)
   await onStep?.('remove files')
@@ -210,12 +213,12 @@ function readHashes (stored: Buffer): Set<number> {
 }
 
 async function createFile (
-  name: string, query: string, { clickhouse, target, signal, onStep }: RevisionDeps
+  name: string, query: string, { clickhouse, target, reading, signal, onStep }: RevisionDeps
 ): Promise<FileFacts> {
   const file = path.join(target.scratch, randomUUID())
   try {
     await onStep?.('make file')
-    const made = await queryToFile(clickhouse, query, file, signal)
+    const made = await reading.run(async () => await queryToFile(clickhouse, query, file, signal))
     await onStep?.('create file')
     if (await target.create(name, file, made.sha256, signal)) return made
     // From a run that died: it is whole, and nobody may replace it.

@@ -1,7 +1,9 @@
 /** Stores with an export, and readers of what it wrote. */
+import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { type ClickHouse, queryRows } from '../../../../platform/clickhouse/connect-clickhouse.ts'
 import { createLogger } from '../../../../platform/logger.ts'
@@ -38,7 +40,8 @@ export function startExports (
   const { folder, owner = randomUUID(), leaseMs = 2000, ...deps } = options
   const listExports = createListExports({ sql, clickhouse, cluster: '', folder, metrics: createMetrics('test'), ...deps })
   const logger = createLogger({ component: 'test', level: process.env['LOG'] === undefined ? 'silent' : 'info' })
-  return startWindows({ sql, clickhouse, owner, kinds: [listExports], roundMs: 20, leaseMs, logger })
+  const kinds = [{ list: listExports, limit: Infinity }]
+  return startWindows({ sql, clickhouse, owner, kinds, roundMs: 20, leaseMs, logger })
 }
 
 export async function completeThrough (clickhouse: ClickHouse, time: string): Promise<void> {
@@ -71,6 +74,13 @@ export async function askDuckDb (query: string): Promise<Record<string, unknown>
     connection.closeSync()
     instance.closeSync()
   }
+}
+
+/** Rows of a query of ClickHouse in a process of its own: the kernel confines the server of tests to its own files. */
+export async function askLocalClickHouse (query: string): Promise<Record<string, unknown>[]> {
+  const script = 'process.stdout.write(require("chdb").query(process.argv[1], "JSONEachRow"))'
+  const { stdout } = await promisify(execFile)(process.execPath, ['-e', script, query])
+  return stdout.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line))
 }
 
 export const duckTable = (folder: string, table = 'events'): string =>

@@ -1,0 +1,57 @@
+/**
+ * Manifests in the target that Postgres does not know, as after its restore from a backup. Their positions in the chain
+ * are recorded before a further one is made: it follows the last of all. A window of them is adopted when it is closed.
+ */
+import { createHash } from 'node:crypto'
+import { text } from 'node:stream/consumers'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { windowAt } from '../window-task.ts'
+import { type Manifest, manifestName, parseManifest } from './export-manifest.ts'
+import type { ExportedTable } from './export-tables.ts'
+import type { ExportTarget } from './export-target.ts'
+import type { ExportSettings } from './write-revision.ts'
+
+const TABLES: readonly ExportedTable[] = ['events', 'persons', 'merges']
+
+interface Deps { sql: Sql, target: ExportTarget, signal: AbortSignal }
+
+/**
+ * To be called before a process writes to an export for the first time.
+ *
+ * @throws when two manifests have one position: two databases have written to the target.
+ */
+export async function recordUnknownManifests (job: ExportSettings, deps: Deps): Promise<void> {
+  for (const table of TABLES) {
+    const known = await deps.sql<{ from: Date, revision: number, sequence: number }[]>`
+      SELECT window_from AS from, revision, sequence FROM export_windows
+      WHERE export_id = ${job.id} AND table_name = ${table} AND sequence IS NOT NULL`
+    const named = new Map(known.map(({ from, revision, sequence }) =>
+      [manifestName(job.schedule, from, revision), sequence]))
+    const taken = new Map([...named].map(([name, sequence]) => [sequence, name]))
+    for (const name of await deps.target.listManifests(`${job.folder}/${table}`, deps.signal)) {
+      if (named.has(name)) continue
+      const { manifest, sha256 } = await readManifest(job, table, name, deps)
+      const other = taken.get(manifest.sequence)
+      if (other !== undefined) {
+        throw new Error(`${table}/${name} and ${table}/${other} both have position ${manifest.sequence} in the chain: two databases wrote to ${job.folder}. Pause this export and make another one`)
+      }
+      taken.set(manifest.sequence, name)
+      await deps.sql`
+        INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason, sequence, manifest_sha256)
+        VALUES (${job.id}, ${table}, ${manifest.window.from}, ${manifest.window.to}, ${manifest.revision}, 'schedule', ${manifest.sequence}, ${sha256})
+        ON CONFLICT (export_id, table_name, window_from, revision) DO UPDATE SET sequence = excluded.sequence, manifest_sha256 = excluded.manifest_sha256`
+    }
+  }
+}
+
+/** Its name says of which window it is. */
+async function readManifest (
+  { folder, schedule }: ExportSettings, table: ExportedTable, name: string, { target, signal }: Deps
+): Promise<{ manifest: Manifest, sha256: string }> {
+  const [, date, hour = '00', revision] = /^date=([\d-]+)(?:\/hour=(\d\d))?\/r(\d+)\./.exec(name) ?? []
+  const window = windowAt(schedule, new Date(`${date}T${hour}:00:00Z`))
+  const content = await target.read(`${folder}/${table}/${name}`, signal)
+  const found = content === null ? '' : await text(content)
+  const manifest = parseManifest(found, `${folder}/${table}/${name}`, { table, ...window, revision: Number(revision) })
+  return { manifest, sha256: createHash('sha256').update(found).digest('hex') }
+}

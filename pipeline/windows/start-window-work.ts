@@ -1,0 +1,51 @@
+/** What runs at closed windows (exports, alerts, reports), and the delivery of what it and stored events send. */
+import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { Metrics } from '../../platform/metrics.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { PipelineConfig } from '../pipeline-config.ts'
+import { listAlertTasks } from './alerts/alert-tasks.ts'
+import { createListExports } from './export/export-tasks.ts'
+import { startDeliveries } from './notify/deliver-queue.ts'
+import { startQueueingEvents } from './notify/queue-events.ts'
+import { createSender } from './notify/send-notification.ts'
+import { startWindows } from './run-closed-windows.ts'
+
+/** Alerts that are evaluated at once. */
+const MAX_ALERTS = 4
+
+export interface WindowWorkDeps {
+  stores: { sql: Sql, shards: ClickHouse, connection: NatsConnection, cluster: string }
+  membership: { id: string, leads: () => boolean | null }
+  metrics: Metrics
+  logger: Logger
+}
+
+export function startWindowWork (
+  { analystUrl, publicUrl, targets, exportFolder: folder }: PipelineConfig,
+  { stores, membership, metrics, logger }: WindowWorkDeps
+): { stop: () => Promise<unknown> } {
+  const { sql, shards: clickhouse, connection, cluster } = stores
+  const analyst = analystUrl === '' ? null : connectClickHouse({ url: analystUrl })
+  const windows = startWindows({
+    sql, clickhouse, owner: membership.id, logger,
+    kinds: [
+      { list: createListExports({ sql, clickhouse, cluster, folder, metrics }), limit: Infinity },
+      { list: async () => await listAlertTasks({ sql, analyst, publicUrl }), limit: MAX_ALERTS }
+    ]
+  })
+  const [leads, now] = [() => membership.leads(), Date.now]
+  const sender = createSender({ ...targets, now })
+  const deliveries = startDeliveries({
+    sql, connection, hasRoom: createLetterRoom(connection), send: sender.send, leads, now, metrics, logger
+  })
+  const events = startQueueingEvents({ sql, clickhouse, leads, publicUrl, logger })
+  return {
+    async stop () {
+      await Promise.all([windows.stop(), events.stop(), deliveries.stop()])
+      await Promise.all([sender.close(), analyst?.close()])
+    }
+  }
+}
