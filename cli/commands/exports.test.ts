@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { runCaptured } from '../testing/run-captured.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { runCaptured, startApi } from '../testing/run-captured.ts'
 
 const hash = (content: string): string => createHash('sha256').update(content).digest('hex')
 
@@ -59,4 +60,19 @@ t.test('verify proves a whole export, and names each thing that is not as it was
   await rm(root, { recursive: true })
   await mkdir(root)
   t.match(await verify(), /there is no manifest in the folder/)
+})
+
+t.test('exports are listed with how far they have come, and earlier windows are planned', async (t) => {
+  const { client: clickhouse } = await createTestClickHouse(t)
+  await clickhouse.command({ query: "INSERT INTO watermark_reached SELECT 0, toDateTime64('2026-05-04 10:30:00', 3), tuple(now64(3), '')" })
+  const api = await startApi(t, { clickhouse })
+  const { call, projectId } = await api.inNewProject()
+  const { body: { id } } = await call('POST', '~/exports', { name: 'lake', schedule: 'hour', target: { kind: 'folder' } })
+  const run = async (line: string) => await api.run(...line.split(' '), '--project', String(projectId))
+
+  t.match(JSON.parse((await run(`exports run ${id} --from 2026-05-04T00:00:00Z --to 2026-05-04T03:00:00Z --json`)).out), { planned: 3 })
+  t.match((await run('exports list')).out, new RegExp(`lake +hour +folder:${projectId}/lake-\\w+ .* 3 `))
+  t.match(JSON.parse((await run('exports list --json')).out), [{ id, planned: 3, files: 0, error: '' }])
+  t.match(await run(`exports run ${id} --from 2026-05-04T03:00:00Z --to 2026-05-04T00:00:00Z`), { code: 2, err: /--to must be after --from/ })
+  t.match(await run(`exports run ${id} --from 2026-05-04T09:00:00Z --to 2026-05-04T12:00:00Z`), { code: 1, err: /2026-05-04T10:30/ })
 })
