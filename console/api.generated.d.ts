@@ -696,7 +696,7 @@ export interface paths {
         put?: never;
         /**
          * Erase everything of distinct ids
-         * @description With or without a person: events, the persons with all their distinct ids, samples of warnings, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.
+         * @description With or without a person: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.
          *
          *     Requires the scope person:write.
          */
@@ -4752,6 +4752,8 @@ export interface components {
             last_error: string | null;
             /** @description Unique in the project. */
             name: string;
+            /** @description Names of the events that are sent: `events`, and to Slack those whose definition has `post_to_slack`. */
+            sent_events: string[];
             /** @description Id of the project. */
             team_id: number;
             /** Format: date-time */
@@ -11436,6 +11438,7 @@ export interface operations {
                     readonly last_error?: unknown;
                     /** @description Unique in the project. */
                     name: string;
+                    readonly sent_events?: unknown;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
                     /** @description Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address. */
@@ -11533,6 +11536,7 @@ export interface operations {
                     readonly last_error?: unknown;
                     /** @description Unique in the project. */
                     name?: string;
+                    readonly sent_events?: unknown;
                     readonly team_id?: unknown;
                     /**
                      * Format: date-time

@@ -25,7 +25,8 @@ const state = {
   waiting: { type: 'integer', description: 'Queued notifications.' },
   last_delivered_at: timeOrNull,
   failing_since: { ...timeOrNull, description: 'First failed attempt since the last delivery; null: the last attempt succeeded.' },
-  last_error: { type: ['string', 'null'], description: 'Status or error of the last failed attempt.' }
+  last_error: { type: ['string', 'null'], description: 'Status or error of the last failed attempt.' },
+  sent_events: { ...array(string), description: 'Names of the events that are sent: `events`, and to Slack those whose definition has `post_to_slack`.' }
 } as const
 
 /** Whoever knows the whole url of a webhook may post there. */
@@ -36,7 +37,8 @@ export const TARGETS: DocumentKind<typeof fields> = {
   defaults: { enabled: true, events: [], each_event: false },
   shown: {
     url: HOST_ONLY,
-    waiting: '(SELECT count(*)::integer FROM notifications WHERE target_id = q.id)'
+    waiting: '(SELECT count(*)::integer FROM notifications WHERE target_id = q.id)',
+    sent_events: "(SELECT coalesce(jsonb_agg(event ORDER BY event), '[]') FROM notified_events WHERE target_id = q.id)"
   },
   async check (given, { sql, access, projectId, id = null }) {
     const [stored = {}] = await sql<Record<string, unknown>[]>`

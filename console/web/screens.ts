@@ -34,7 +34,8 @@ const GROUPS: ScreenGroup[] = [
     title: 'Ask',
     screens: [
       { name: 'questions', title: 'Questions', words: 'trend funnel retention chart conversion compare report', scope: 'query:read', isOfProject: true, load: async () => (await import('./questions/questions-screen.tsx')).QuestionsScreen },
-      { name: 'boards', title: 'Boards', words: 'dashboard', scope: 'query:read', isOfProject: true, load: async () => (await import('./boards/boards-screen.tsx')).BoardsScreen }
+      { name: 'boards', title: 'Boards', words: 'dashboard', scope: 'query:read', isOfProject: true, load: async () => (await import('./boards/boards-screen.tsx')).BoardsScreen },
+      { name: 'alerts', title: 'Alerts', words: 'notification threshold report slack mail', scope: 'query:read', isOfProject: true, load: async () => (await import('./alerts/alerts-screen.tsx')).AlertsScreen }
     ]
   },
   {
@@ -78,6 +79,7 @@ const GROUPS: ScreenGroup[] = [
       { name: 'connect', title: 'Connect', words: 'sdk snippet install', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
       { name: 'imports', title: 'Imports', words: 'migration history', scope: 'event:read', isOfProject: true, load: async () => (await import('./imports/imports-screen.tsx')).ImportsScreen },
       { name: 'exports', title: 'Exports', words: 'parquet s3 warehouse batch', scope: 'project:read', isOfProject: true, load: async () => (await import('./administration/exports-screen.tsx')).ExportsScreen },
+      { name: 'targets', title: 'Targets', words: 'slack webhook mail destination notification', scope: 'project:read', isOfProject: true, load: async () => (await import('./alerts/targets-screen.tsx')).TargetsScreen },
       { name: 'usage', title: 'Usage', words: 'quota limit volume', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
       { name: 'people', title: 'People', words: 'users invite roles login', scope: 'user:write', isOfProject: false, needsEverything: true, load: async () => (await import('./administration/people-screen.tsx')).PeopleScreen },
       { name: 'record', title: 'Record', words: 'audit log history who', scope: 'user:write', isOfProject: false, needsAllProjects: false, needsEverything: true, load: async () => (await import('./administration/record-screen.tsx')).RecordScreen },

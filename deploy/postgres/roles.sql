@@ -85,6 +85,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   exports, export_windows, targets, alerts
   TO millrace_api;
 GRANT SELECT, INSERT, UPDATE ON notifications TO millrace_api;
-GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks, alert_windows TO millrace_api;
+GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks, alert_windows, notified_events TO millrace_api;
 
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO millrace_pipeline, millrace_api;

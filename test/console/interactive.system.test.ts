@@ -15,7 +15,7 @@ t.test('every screen is interactive after few requests', async (t) => {
   await page.close()
   const storageState = await context.storageState()
 
-  t.equal(paths.length, 25)
+  t.equal(paths.length, 27)
   for (const path of paths) {
     const cold = await browser.newContext({ storageState })
     await cold.addInitScript(noteInteractive)

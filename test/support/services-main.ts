@@ -58,7 +58,8 @@ const starters: Record<string, () => Promise<Shared>> = {
       env: {
         DATABASE_URL: databaseOf(postgres, STACK_DATABASE),
         CLICKHOUSE_URL: databaseOf(clickhouse, STACK_DATABASE),
-        MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href
+        MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href,
+        MILLRACE_TARGET_ADDRESSES: '127.0.0.1'
       }
     })
     return { answer, stop }

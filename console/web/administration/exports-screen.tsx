@@ -3,7 +3,7 @@ import type { Answer, Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { Ask, DeleteDialog, FormDialog } from '../confirm.tsx'
 import { formatBytes, showText, zoneLabel } from '../format.ts'
-import { ListScreen } from '../frame/lists.tsx'
+import { ListScreen, RowAction } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { useList } from '../paging.tsx'
 import { projectId } from '../router.ts'
@@ -47,9 +47,9 @@ export function ExportsScreen () {
         ['Size', (one) => formatBytes(of(one)?.bytes ?? 0)], ['#To write', (one) => of(one)?.planned ?? null],
         mayWrite && ['-Actions', (one) => (
           <>
-            <Action of={one} title={one.paused ? 'Resume' : 'Pause'} onPress={() => setOpen({ what: 'pause', of: one })} />{' '}
-            <Action of={one} title='Earlier windows' onPress={() => setOpen({ what: 'run', of: one })} />{' '}
-            <Action of={one} title='Delete' onPress={() => setOpen({ what: 'delete', of: one })} />
+            <RowAction of={one.name} title={one.paused ? 'Resume' : 'Pause'} onPress={() => setOpen({ what: 'pause', of: one })} />{' '}
+            <RowAction of={one.name} title='Earlier windows' onPress={() => setOpen({ what: 'run', of: one })} />{' '}
+            <RowAction of={one.name} title='Delete' onPress={() => setOpen({ what: 'delete', of: one })} />
           </>
         )]
       ]}
@@ -79,10 +79,6 @@ interface Dialogs { path: string, onClose: () => void, onDone: () => void }
 function Lag ({ of: { paused }, seconds = 0, error = '' }: { of: Export, seconds: number | undefined, error: string | undefined }) {
   const text = paused ? 'paused' : seconds < 60 ? 'no' : `${Math.round(seconds / 60)} min`
   return <>{text}{error !== '' && <div class='error'>{showText(error, 300)}</div>}</>
-}
-
-function Action ({ of: { name }, title, onPress }: { of: Export, title: string, onPress: () => void }) {
-  return <button type='button' onClick={onPress}>{title}<span class='hidden'> {showText(name, 63)}</span> …</button>
 }
 
 function NewExport ({ path, ...dialog }: Dialogs) {

@@ -1,12 +1,13 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Answer, Schema } from '../../api-types.ts'
-import { type Page, request } from '../api-client.ts'
+import { request } from '../api-client.ts'
 import { Copyable, DeleteDialog, FormDialog, TextsDialog, useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
+import { listSubjects } from '../frame/list-subjects.ts'
 import { OneOf } from '../frame/lists.tsx'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
-import { currentSession, may } from '../session.ts'
+import { may } from '../session.ts'
 import { Dialog, Empty, Failed, Select, Show, Time } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { type Tile, TileView, useRounds } from './board-tile.tsx'
@@ -81,6 +82,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
         <button type='button' class={tiles.length > 0 ? 'primary' : ''} onClick={() => ask(true)}>Refresh</button>
         {mayWrite && <button id='add-tile' type='button' class={tiles.length > 0 ? '' : 'primary'} onClick={() => setOpen('add')}>Add …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('share')}>Share …</button>}
+        {mayWrite && <a {...linkTo(`/projects/${projectId.value}/alerts/new?about=board+${id}`)}>Send by mail or Slack</a>}
         {mayWrite && <button type='button' onClick={() => setOpen('edit')}>Rename …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
         <span role='status' class='hint'>{notice}</span>
@@ -125,21 +127,9 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
   )
 }
 
-interface Named { id: number, name: string }
-
-/** More are found by none of these lists. */
-const LISTED = 1000
-
 function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: (tile: Tile) => Promise<void>, onClose: () => void }) {
   const [chosen, setChosen] = useState('')
-  const choices = useLoaded(`tiles ${projectId.value}`, async (signal) => {
-    const list = async (kind: Tile['kind'], resource: string, words: string): Promise<[string, string][]> => {
-      const { results } = await request<Page<Named>>(`/api/projects/${projectId.value}/${resource}/`, { query: { limit: LISTED }, signal })
-      return results.map(({ id, name }) => [keyOf({ kind, id }), `${showText(name, 80)}${words}`])
-    }
-    const questions = await list('question', 'questions', '')
-    return currentSession().all_projects ? [...questions, ...await list('saved_query', 'saved_queries', ' (saved query)')] : questions
-  })
+  const choices = useLoaded(`tiles ${projectId.value}`, async (signal) => await listSubjects(['question', 'saved_query'], signal))
   const left = choices.value?.filter(([key]) => tiles.every((tile) => keyOf(tile) !== key)) ?? []
   const add = async (): Promise<void> => {
     const [kind, id] = chosen.split(' ')

@@ -72,6 +72,11 @@ export function ListScreen<T> ({ title, hint, of, tools, none, unfound, columns,
   )
 }
 
+/** A button of a row that opens a dialog; the name of the row is for screen readers. */
+export function RowAction ({ of, title, onPress }: { of: string, title: string, onPress: () => void }) {
+  return <button type='button' onClick={onPress}>{title}<span class='hidden'> {showText(of, 63)}</span> …</button>
+}
+
 export function searched (): string {
   return query.value.get('search') ?? ''
 }

@@ -84,6 +84,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
           {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('new')}>Save as a new one …</button>}
           {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('board')}>Add to a board …</button>}
           {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
+          {stored?.definition.kind === 'trend' && may('query:write') && <a {...linkTo(`/projects/${projectId.value}/alerts/new?about=question+${stored.id}`)}>New alert</a>}
           {isChanged && stored !== undefined && <span class='hint'>Changed, not saved.</span>}
         </p>
       </form>
