@@ -15,7 +15,10 @@ const [{ client: clickhouse, url }, nats] = await Promise.all([createTestClickHo
 const api = await startApi(t, { clickhouse, analystUrl: Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href })
 const { call, projectId } = await api.inNewProject()
 const run = async (line: string) => await api.run(...line.split(' '), '--project', String(projectId))
-const runJson = async (line: string): Promise<unknown> => JSON.parse((await run(`${line} --json`)).out)
+const runJson = async (line: string): Promise<unknown> => {
+  const { out, err } = await run(`${line} --json`)
+  return JSON.parse(out === '' ? JSON.stringify(err) : out)
+}
 
 t.test('targets: list, test with its exit code, secret', async (t) => {
   const connection = await connectNats({ url: nats.url, name: 'test', logger })

@@ -4,6 +4,10 @@ import { listAll } from '../management-client.ts'
 import { readId } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 
+/** The API waits 12 s for a delivery, and 90 s for the queries of a dry run. In milliseconds. */
+const TEST_MS = 30_000
+const DRY_RUN_MS = 120_000
+
 interface OfProject extends Output { project: number }
 
 /** A command on a project, or on one object of it. */
@@ -27,9 +31,9 @@ export function addTargetsCommands (program: Command, context: CliContext): void
 
   addOfOne(targets, 'test', 'send a test, and wait for its delivery').action(async (id: number, { project, ...output }: OfProject) => {
     const api = await context.api()
-    const found = await api.post('/api/projects/{project_id}/targets/{id}/test', { params: { project_id: project, id } })
+    const found = await api.post('/api/projects/{project_id}/targets/{id}/test', { params: { project_id: project, id }, timeoutMs: TEST_MS })
     printFields(context, found, output)
-    if (!found.delivered) process.exitCode = 1
+    if (!found.delivered) context.exitCode = 1
   })
 
   addOfOne(targets, 'secret', 'show the secret that signs webhooks').action(async (id: number, { project, ...output }: OfProject) => {
@@ -60,7 +64,7 @@ export function addAlertsCommands (program: Command, context: CliContext): void 
     const api = await context.api()
     const params = { project_id: project }
     const { about, every, condition } = await api.get('/api/projects/{project_id}/alerts/{id}', { params: { ...params, id } })
-    const { results } = await api.post('/api/projects/{project_id}/alerts/dry_run', { params, body: { about, every, condition } })
+    const { results } = await api.post('/api/projects/{project_id}/alerts/dry_run', { params, body: { about, every, condition }, timeoutMs: DRY_RUN_MS })
     printRows(context, results, [...WINDOW_COLUMNS], output)
   })
 }

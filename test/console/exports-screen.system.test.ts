@@ -54,7 +54,7 @@ t.test('a target is made with the keyboard, tested, and shown with its failure, 
   await page.getByRole('button', { name: 'New target …' }).focus()
   await page.keyboard.press('Enter')
   const dialog = page.getByRole('dialog')
-  await dialog.getByLabel('Name').fill('crm')
+  await dialog.getByLabel('Name', { exact: true }).fill('crm')
   await dialog.getByLabel('Kind').selectOption({ label: 'Webhook' })
   await dialog.getByLabel('URL').fill('ftp://example.com')
   await dialog.getByLabel('Events to send').fill('order paid\n\n left ')
@@ -125,7 +125,7 @@ t.test('an alert on a question is tried over 30 days, saved and changed; a board
   const [alert] = await stack.sql<[{ id: number }]>`SELECT id FROM alerts WHERE project_id = ${stack.project}`
   await stack.sql`INSERT INTO alert_windows (alert_id, window_from, window_to, value, outcome) VALUES (${alert.id}, '2026-05-04 06:00Z', '2026-05-04 07:00Z', 7, 'fired')`
   await stack.sql`UPDATE alerts SET is_firing = true WHERE id = ${alert.id}`
-  await page.getByLabel('Fires when the value').selectOption({ label: 'rises against a week before by percent' })
+  await page.getByLabel('Fires when the value').selectOption({ label: 'rises in a week by %' })
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByText('firing').waitFor()
   await page.getByRole('region', { name: 'History' }).getByText('fired').waitFor()

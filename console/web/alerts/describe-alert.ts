@@ -4,7 +4,7 @@ export type Alert = Schema<'Alert'>
 
 export const CONDITIONS = [
   ['above', 'is above'], ['below', 'is below'],
-  ['rises_by', 'rises against a week before by percent'], ['falls_by', 'falls against a week before by percent']
+  ['rises_by', 'rises in a week by %'], ['falls_by', 'falls in a week by %']
 ] as const
 
 /** When an alert fires, or a board is sent. */
