@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_958,
+  lines: 85_686,
   serverLines: 5_500,
   platformLines: 4_803,
-  trackedFiles: 1_643,
+  trackedFiles: 1_654,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 153,
   casts: 274,
-  phrases: 76
+  phrases: 79
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
