@@ -10,7 +10,8 @@ import { type Cell, compilePersons, compileQuestion } from '../../engines/questi
 import type { Question } from '../../engines/questions/question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type Answer, type AnswerRow, shapeAnswer, tagOfPart, type TrendLine } from '../../engines/questions/shape-answer.ts'
-import { answerPlainly, type PlainEvent, type PlainQuestion } from '../../engines/questions/testing/plain-answer.ts'
+import { answerPlainly } from '../../engines/questions/testing/plain-answer.ts'
+import type { PlainEvent, PlainQuestion } from '../../engines/questions/testing/plain-question.ts'
 import { randomEvent, randomPersonProperties, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
 
 const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 28))

@@ -1,5 +1,6 @@
 import { pickOne, type Random } from '../../../test/support/random.ts'
-import { FORMULAS, type PlainQuestion } from './plain-answer.ts'
+import type { PlainQuestion } from './plain-question.ts'
+import { FORMULAS } from './plain-trend.ts'
 
 /** Zones with the days on which their clocks change: at midnight in Cairo and Santiago, and never in Kolkata. */
 export const ZONES = [
