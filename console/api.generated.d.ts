@@ -4194,7 +4194,7 @@ export interface components {
                 /** Format: uuid */
                 uuid: string;
             } | null;
-            /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+            /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
             definition: {
                 [key: string]: unknown;
             };
@@ -4226,8 +4226,16 @@ export interface components {
                     people: number | null;
                     periods: number;
                 }[];
+                /** @description Paths: edges by step, from the event outward; a null name is all other events. */
+                edges?: {
+                    from: string | null;
+                    paths: number;
+                    people: number;
+                    step: number;
+                    to: string | null;
+                }[];
                 /** @enum {string} */
-                kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness";
+                kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness" | "paths";
                 lines?: {
                     /** @description Events left out of a sum or average, because the property is not a number. */
                     left_out: number;
@@ -4257,12 +4265,24 @@ export interface components {
                         /** @description Median time to reach this step. */
                         median_ms: number | null;
                         name: string;
+                        /** @description Time that 90 % of them did not exceed. */
+                        p90_ms: number | null;
                         /** @description Null: retention removed the events. */
                         people: number | null;
+                        /** @description People by the time to reach this step; `to_ms` is not included, except for the last. */
+                        times: {
+                            from_ms: number;
+                            people: number;
+                            to_ms: number;
+                        }[];
                     }[];
                     /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
                 }[];
+                /** @description Null: retention removed the events. */
+                paths?: number | null;
+                /** @description Null: retention removed the events. */
+                people?: number | null;
                 /** @description Trend, lifecycle: its buckets. */
                 points?: {
                     is_partial: boolean;
@@ -4314,6 +4334,11 @@ export interface components {
              * @description Every acknowledged event received before this time is counted; null while unknown.
              */
             complete_through: string | null;
+            /**
+             * Format: date-time
+             * @description When the first event of the project happened; null: it has none.
+             */
+            first_event_at: string | null;
             /** @description First day, in the project's time zone. */
             from: string;
             includes_bots: boolean;
@@ -4332,6 +4357,8 @@ export interface components {
             timezone: string;
             /** @description Last day, included. */
             to: string;
+            /** @description Names of events in the definition that no event of the project ever had. */
+            unknown_events: string[];
         };
         Quota: {
             /**
@@ -4790,8 +4817,16 @@ export interface components {
                         people: number | null;
                         periods: number;
                     }[];
+                    /** @description Paths: edges by step, from the event outward; a null name is all other events. */
+                    edges?: {
+                        from: string | null;
+                        paths: number;
+                        people: number;
+                        step: number;
+                        to: string | null;
+                    }[];
                     /** @enum {string} */
-                    kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness";
+                    kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness" | "paths";
                     lines?: {
                         /** @description Events left out of a sum or average, because the property is not a number. */
                         left_out: number;
@@ -4821,12 +4856,24 @@ export interface components {
                             /** @description Median time to reach this step. */
                             median_ms: number | null;
                             name: string;
+                            /** @description Time that 90 % of them did not exceed. */
+                            p90_ms: number | null;
                             /** @description Null: retention removed the events. */
                             people: number | null;
+                            /** @description People by the time to reach this step; `to_ms` is not included, except for the last. */
+                            times: {
+                                from_ms: number;
+                                people: number;
+                                to_ms: number;
+                            }[];
                         }[];
                         /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                     }[];
+                    /** @description Null: retention removed the events. */
+                    paths?: number | null;
+                    /** @description Null: retention removed the events. */
+                    people?: number | null;
                     /** @description Trend, lifecycle: its buckets. */
                     points?: {
                         is_partial: boolean;
@@ -4878,10 +4925,15 @@ export interface components {
                  * @description Every acknowledged event received before this time is counted; null while unknown.
                  */
                 complete_through: string | null;
-                /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+                /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
                 definition: {
                     [key: string]: unknown;
                 };
+                /**
+                 * Format: date-time
+                 * @description When the first event of the project happened; null: it has none.
+                 */
+                first_event_at: string | null;
                 /** @description First day, in the project's time zone. */
                 from: string;
                 includes_bots: boolean;
@@ -4900,6 +4952,8 @@ export interface components {
                 timezone: string;
                 /** @description Last day, included. */
                 to: string;
+                /** @description Names of events in the definition that no event of the project ever had. */
+                unknown_events: string[];
             } | null;
             /** @description Of a saved query. */
             result: {
@@ -6363,6 +6417,10 @@ export interface operations {
                     question?: {
                         /** @description Position of a number in the answer. */
                         cell: {
+                            /** @description Paths: earlier event of the edge; null: all others. */
+                            from?: string | null;
+                            /** @description Funnel: people who reached the step in this range of its `times`. */
+                            from_ms?: number;
                             /**
                              * @description Funnel: people who reached the step, or who reached the one before and not this one.
                              * @enum {string}
@@ -6388,12 +6446,14 @@ export interface operations {
                              * @enum {string}
                              */
                             state?: "new" | "returning" | "resurrecting" | "dormant";
-                            /** @description Funnel: the step, from 1. */
+                            /** @description Funnel: the step, from 1. Paths: step of the edge; without it, everybody with a path. */
                             step?: number;
+                            /** @description Paths: later event of the edge; null: all others. */
+                            to?: string | null;
                             /** @description The value of the property; null unless `part` is `value`. */
                             value?: string | null;
                         };
-                        /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+                        /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
                         definition: {
                             [key: string]: unknown;
                         };
@@ -10382,7 +10442,7 @@ export interface operations {
                 "application/json": {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
                     definition: {
                         [key: string]: unknown;
                     };
@@ -10469,7 +10529,7 @@ export interface operations {
                 "application/json": {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
                     definition?: {
                         [key: string]: unknown;
                     };
@@ -10535,7 +10595,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
                     definition: {
                         [key: string]: unknown;
                     };
@@ -10569,6 +10629,10 @@ export interface operations {
                 "application/json": {
                     /** @description Position of a number in the answer. */
                     cell: {
+                        /** @description Paths: earlier event of the edge; null: all others. */
+                        from?: string | null;
+                        /** @description Funnel: people who reached the step in this range of its `times`. */
+                        from_ms?: number;
                         /**
                          * @description Funnel: people who reached the step, or who reached the one before and not this one.
                          * @enum {string}
@@ -10594,12 +10658,14 @@ export interface operations {
                          * @enum {string}
                          */
                         state?: "new" | "returning" | "resurrecting" | "dormant";
-                        /** @description Funnel: the step, from 1. */
+                        /** @description Funnel: the step, from 1. Paths: step of the edge; without it, everybody with a path. */
                         step?: number;
+                        /** @description Paths: later event of the edge; null: all others. */
+                        to?: string | null;
                         /** @description The value of the property; null unless `part` is `value`. */
                         value?: string | null;
                     };
-                    /** @description Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each. */
+                    /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
                     definition: {
                         [key: string]: unknown;
                     };
@@ -10634,7 +10700,7 @@ export interface operations {
                         results: {
                             /**
                              * Format: date-time
-                             * @description Their last event behind the number, or when they entered the funnel; null for a retention.
+                             * @description Their last event behind the number, when they entered the funnel, or when their path met its event; null for a retention.
                              */
                             at: string | null;
                             /** @description false: no properties and never identified, so no person is stored. */

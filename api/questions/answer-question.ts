@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { type Calendar, resolveRange, type ResolvedRange } from '../../engines/questions/calendar.ts'
-import { type Cell, compilePersons, compileQuestion, samplesOf } from '../../engines/questions/compile-question.ts'
+import { type Cell, compilePersons, compileQuestion, eventNamesOf, samplesOf } from '../../engines/questions/compile-question.ts'
 import type { Question } from '../../engines/questions/question.ts'
 import { type Answer, type AnswerRow, checkSize, shapeAnswer } from '../../engines/questions/shape-answer.ts'
-import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Value } from '../http/json-schema.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
@@ -33,7 +33,8 @@ export interface Asking extends Calendar, Pick<QuestionDeps, 'clickhouse'> {
 }
 
 /** Facts beside every answer, such as its range and completeness. */
-type Facts = Omit<Value<typeof answerSchema>, 'answer'>
+type AnswerFacts = Omit<Value<typeof answerSchema>, 'answer'>
+type Facts = Omit<AnswerFacts, 'first_event_at' | 'unknown_events'>
 
 /** By which days and weeks a project counts, now. @throws {HttpError} 503 without a login for analysts. */
 export async function readAsking (
@@ -48,11 +49,15 @@ export async function readAsking (
 }
 
 /** @throws {HttpError} 400 for a range that is too long. @throws {QueryFailedError} */
-export async function answerQuestion (question: Question, asking: Asking): Promise<Facts & { answer: Answer }> {
+export async function answerQuestion (question: Question, asking: Asking): Promise<AnswerFacts & { answer: Answer }> {
   const range = resolveRange(question, asking)
   checkSize(question, range)
   const { rows, facts } = await run(compileQuestion(question, asking.projectId, range), question, range, asking)
-  return { ...facts, answer: shapeAnswer(question, range, rows) }
+  const { first, unknown } = await readSeen(asking, asking.projectId, eventNamesOf(question))
+  return {
+    ...facts, first_event_at: first === null ? null : new Date(first).toISOString(), unknown_events: unknown,
+    answer: shapeAnswer(question, { ...range, ...first !== null && { firstEvent: first } }, rows)
+  }
 }
 
 /**
@@ -74,6 +79,16 @@ export async function listPersonsBehind (
     value: value == null ? null : Number(value)
   }))
   return { ...facts, people: Number(rows[0]?.[3] ?? 0), results }
+}
+
+/** When the first event of a project happened, in Unix milliseconds, and which of some names no event ever had. */
+export async function readSeen (
+  { clickhouse }: Pick<QuestionDeps, 'clickhouse'>, project: number, names: readonly string[]
+): Promise<{ first: number | null, unknown: string[] }> {
+  const [seen] = await queryRows<{ first: number | null, known: string[] }>(clickhouse, `
+    SELECT if(count() = 0, NULL, toFloat64(toUnixTimestamp64Milli(min(first_seen)))) AS first, groupUniqArrayIf(event, has({names: Array(String)}, event)) AS known
+    FROM event_volumes_by_day WHERE project_id = {project: UInt32}`, { project, names })
+  return { first: seen?.first ?? null, unknown: names.filter((name) => !seen?.known.includes(name)) }
 }
 
 interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_read?: number } }

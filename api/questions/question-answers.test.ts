@@ -6,6 +6,7 @@ import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createRandom, pickOne } from '../../test/support/random.ts'
 import { resolveRange } from '../../engines/questions/calendar.ts'
+import { readSeen } from './answer-question.ts'
 import { type Cell, compilePersons, compileQuestion } from '../../engines/questions/compile-question.ts'
 import type { Question } from '../../engines/questions/question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
@@ -101,10 +102,15 @@ function toDefinition ({ kind, range, include_bots: bots, week_starts: week, ...
   const { interval, series, breakdown, compare, formula } = of
   if (kind === 'trend') return { ...shared, interval, series, breakdown, compare, formula }
   if (kind === 'funnel') {
-    const { steps, window, order, attribution } = of
-    return { ...shared, steps, window, order, breakdown: breakdown === null ? null : { ...breakdown, attribution } }
+    const { steps, exclude, window, order, attribution } = of
+    const split = breakdown === null ? null : { ...breakdown, attribution }
+    return { ...shared, steps, exclude, window, order, breakdown: split }
   }
   if (kind === 'lifecycle' || kind === 'stickiness') return { ...shared, interval, activity: of.activity }
+  if (kind === 'paths') {
+    const { anchor, isBackward, steps, names, nodes, minPeople, gap } = of.paths
+    return { ...shared, [isBackward ? 'to' : 'from']: anchor, steps, events: names, nodes, min_people: minPeople, gap }
+  }
   return { ...shared, interval, returns: of.returns, cohort: of.cohort, start: of.start, returning: of.returning }
 }
 
@@ -113,7 +119,9 @@ interface Asked { projectId: number, timezone: string, now: number }
 async function ask (definition: object, { projectId, timezone, now }: Asked): Promise<Answer> {
   const question = readQuestion(definition)
   const range = resolveRange(question, { timezone, weekStarts: 'sunday', now })
-  return shapeAnswer(question, range, await select(compileQuestion(question, projectId, range)))
+  const { first } = await readSeen({ clickhouse: client }, projectId, [])
+  const rows = await select(compileQuestion(question, projectId, range))
+  return shapeAnswer(question, { ...range, firstEvent: first! }, rows)
 }
 
 const tagOf = ({ part, value }: { part: string, value: string | null }): string => part === 'value' ? `value ${value}` : part
@@ -130,7 +138,8 @@ function simplify (answer: Answer): unknown {
     case 'trend': return { present: lines(answer), previous: answer.previous === null ? null : lines(answer.previous) }
     case 'funnel': {
       const [all, ...parts] = answer.parts.map(({ steps, ...part }) =>
-        [tagOf(part), steps.map(({ people, median_ms: median }) => [people, median])] as const)
+        [tagOf(part), steps.map(({ people, median_ms: median, p90_ms: p90, times }) =>
+          [people, median, p90, times.map((each) => each.people)])] as const)
       return { all: all?.[1], parts: Object.fromEntries(parts) }
     }
     case 'lifecycle':
@@ -139,6 +148,8 @@ function simplify (answer: Answer): unknown {
         ...Object.fromEntries(answer.states.map(({ state, values }) => [state, values]))
       }
     case 'stickiness': return answer.counts.map(({ people }) => people)
+    case 'paths':
+      return { all: [answer.people, answer.paths], parts: Object.fromEntries(answer.edges.map(({ step, from, to, people, paths }) => [JSON.stringify([step, from ?? '', to ?? '']), [people, paths]])) }
     case 'retention':
       return Object.fromEntries(answer.cohorts.map(({ start, returned }) =>
         [start, returned.map(({ people }) => people)]))
@@ -161,7 +172,8 @@ t.test(`${QUESTIONS} random questions of seed ${SEED} are answered like a plain 
     const { question, now } = randomQuestion(random, changes)
     const definition = toDefinition(question)
     const found = normal(simplify(await ask(definition, { projectId, timezone, now })))
-    const expected = normal(answerPlainly(question, { events, timezone, now }))
+    const begins = Math.min(...events.map(({ at }) => at))
+    const expected = normal(answerPlainly(question, { events, timezone, now, begins }))
     if (found !== expected) differences.push({ index, timezone, now: new Date(now), definition, found, expected })
   }
   if (differences.length > 0) t.comment(JSON.stringify(differences.slice(0, 3), null, 1))
@@ -200,7 +212,7 @@ t.test('they agree with the sample queries, where those ask the same', async (t)
   t.same(counted.kind === 'trend' && counted.points.map(({ start }, at) => [start, ...counted.lines.map(({ values }) => values[at])]), trend)
   t.same(walked.kind === 'funnel' && walked.parts[0]?.steps.map(({ name, people }, at) => [at + 1, name, people]), funnel)
   const people = (answer: Answer) => answer.kind === 'retention' && answer.cohorts.flatMap(({ start, returned: counts }) =>
-    counts.flatMap(({ people }, later) => people === 0 ? [] : [[start, later, people]]))
+    counts.flatMap(({ people }, later) => people === null || people === 0 ? [] : [[start, later, people]]))
   t.same(people(returned), retention)
   t.same(people(long), longPage)
   t.ok(trend.length === 61 && funnel.length === 3 && retention.length > 10)
@@ -234,7 +246,7 @@ t.test('a funnel that nobody entered says so of everybody, broken down or not', 
   for (const breakdown of [null, { property: 'plan' }, { property: 'plan', attribution: 'any' }]) {
     const steps = [{ event: 'never sent' }, { event: 'paid' }]
     const answer = await ask({ kind: 'funnel', ...shared, steps, breakdown }, BERLIN)
-    const none = { people: 0, conversion: null, median_ms: null }
+    const none = { people: 0, conversion: null, median_ms: null, p90_ms: null }
     t.match(answer, { parts: [{ part: 'all', steps: [none, none] }] })
   }
 })
@@ -261,16 +273,23 @@ function pickCell (answer: Answer, question: Question): Picked | undefined {
     }
     case 'funnel': {
       const part = pickOne(answer.parts, random)
-      const outcome = random() < 0.5 ? 'reached' : 'lost'
+      const outcome = random() < 0.6 ? 'reached' : 'lost'
       const first = outcome === 'reached' ? 1 : 2
       const step = first + Math.floor(random() * (part.steps.length + 1 - first))
       const count = (people: (number | null)[]): number =>
         outcome === 'reached' ? people[step - 1]! : people[step - 2]! - people[step - 1]!
+      const { times } = part.steps[step - 1]!
+      const at = outcome === 'reached' && times.length > 0 && random() < 0.5 ? Math.floor(random() * times.length) : null
       return {
-        cell: { kind: 'funnel', step, outcome, tag: tagOfPart(part) },
-        number: count(part.steps.map(({ people }) => people)),
-        read: (plain) => count(plain.all.map(([people]: number[]) => people))
+        cell: { kind: 'funnel', step, outcome, tag: tagOfPart(part), fromMs: at === null ? null : times[at]!.from_ms },
+        number: at === null ? count(part.steps.map(({ people }) => people)) : times[at]!.people,
+        read: (plain) => at === null ? count(plain.all.map(([people]: number[]) => people)) : plain.all[step - 1][3][at]
       }
+    }
+    case 'paths': {
+      const edge = random() < 0.2 ? null : pickOne(answer.edges, random) ?? null
+      const key = JSON.stringify([edge?.step, edge?.from ?? '', edge?.to ?? ''])
+      return { cell: { kind: 'paths', edge }, number: edge === null ? answer.people : edge.people, read: ({ all, parts }) => edge === null ? all[0] : parts[key]?.[0] }
     }
     case 'lifecycle': {
       const at = Math.floor(random() * answer.points.length)
@@ -311,11 +330,14 @@ t.test(`the persons behind a random number of ${QUESTIONS / 4} answers are those
     const about = JSON.stringify({ index, timezone, now, cell, asked })
     if (['events', 'people', 'sum'].includes(measure ?? '')) t.ok(Math.abs(sum - number) < 1e-6, `${sum} of ${number}: ${about}`)
     if (asked.breakdown !== null && ['trend', 'funnel'].includes(asked.kind)) continue
+    // Of fewer people, other names may be the most common.
+    if (asked.kind === 'paths' && asked.paths.names === null && asked.paths.nodes < 50) continue
     // What they did makes the number, and what all others did adds nothing.
     counts.checkedPlainly++
+    const begins = Math.min(...events.map(({ at }) => at))
     const answer = (isListed: boolean) => {
       const theirs = events.filter(({ person }) => listed.has(person) === isListed)
-      return read(answerPlainly(asked, { timezone, now, events: theirs }))
+      return read(answerPlainly(asked, { timezone, now, begins, events: theirs }))
     }
     t.equal(answer(true), number, about)
     t.notOk(answer(false), about)
@@ -324,14 +346,15 @@ t.test(`the persons behind a random number of ${QUESTIONS / 4} answers are those
   t.ok(counts.checkedPlainly > 0 && counts.people > 0)
 })
 
-const OCTOBER = { events: [], timezone: 'Europe/Berlin', now: Date.parse('2026-10-25T12:00:00Z') }
+const OCTOBER = { events: [], begins: 0, timezone: 'Europe/Berlin', now: Date.parse('2026-10-25T12:00:00Z') }
 const ANY = { event: null, where: [] }
 
 function trendOf (range: PlainQuestion['range']): PlainQuestion {
   return {
     kind: 'trend', range, compare: true, interval: 'day', series: [{ ...ANY, measure: 'events' }], breakdown: null,
     include_bots: true, week_starts: 'monday', steps: [], window: { value: 1, unit: 'day' }, order: 'in_order', attribution: 'first',
-    formula: null, cohort: 'first', returns: 'on', activity: ANY, start: ANY, returning: ANY
+    formula: null, cohort: 'first', returns: 'on', activity: ANY, start: ANY, returning: ANY, exclude: [],
+    paths: { anchor: ANY, isBackward: false, steps: 5, names: null, nodes: 20, minPeople: 1, gap: { value: 1, unit: 'day' } }
   }
 }
 

@@ -13,7 +13,7 @@ const FUNNEL = { kind: 'funnel', version: 1, range: { last: 3, unit: 'day' }, st
 
 await client.insert({
   table: 'events', format: 'JSONEachRow',
-  values: [['ann', 'seen', '04 10:00:00'], ['ann', 'paid', '04 11:00:00'], ['bob', 'seen', '05 09:00:00'], ['ann', 'paid', '05 10:00:00']]
+  values: [['ann', 'seen', '04 10:00:00'], ['ann', 'paid', '04 11:00:00'], ['ann', 'cancel', '04 12:00:00'], ['bob', 'seen', '05 09:00:00'], ['ann', 'paid', '05 10:00:00']]
     .map(([distinctId, event, time]) => ({
       project_id: api.projectId, uuid: crypto.randomUUID(), event, distinct_id: distinctId, timestamp: `2026-03-${time}`,
       received_at: `2026-03-${time}`, properties: '{"plan":"pro"}'
@@ -103,6 +103,27 @@ t.test('the persons behind a number are listed for keys that may see persons', a
   t.match((await api.call('POST', '~/questions/answer', { definition: stickiness })).body.answer.counts, [{ periods: 1, people: 1 }, { periods: 2, people: 1 }, { periods: 3, people: 0 }])
   t.match((await behind(stickiness, { periods: 2 })).body, { people: 1 })
 
+  const late = { ...FUNNEL, exclude: [{ event: 'paid' }] }
+  t.match((await api.call('POST', '~/questions/answer', { definition: late })).body.answer.parts[0].steps[1], { people: 1 }, 'it is the step itself')
+  const excluded = { ...FUNNEL, steps: [{ event: 'seen' }, { event: 'paid' }, { event: 'paid' }], exclude: [{ event: 'cancel', from: 2 }] }
+  const { body: timed } = await api.call('POST', '~/questions/answer', { definition: excluded })
+  const [, second] = timed.answer.parts[0].steps
+  t.match(timed.answer.parts[0].steps, [{ people: 2, times: [] }, { people: 1 }, { people: 0, p90_ms: null }])
+  t.equal(second.p90_ms, 3_600_000)
+  const took = second.times.filter(({ people }: { people: number }) => people > 0)
+  t.same(took, [{ from_ms: 3_600_000, to_ms: 14_400_000, people: 1 }])
+  t.match((await behind(excluded, { step: 2, from_ms: 3_600_000 })).body, { people: 1 })
+  t.match((await behind(excluded, { step: 2, from_ms: 0 })).body, { people: 0 })
+  t.match((await behind(excluded, { step: 3, outcome: 'lost' })).body, { people: 1 })
+
+  const paths = { kind: 'paths', version: 1, range: { last: 3, unit: 'day' }, from: { event: 'seen' }, gap: { value: 1, unit: 'hour' } }
+  t.match((await api.call('POST', '~/questions/answer', { definition: paths })).body, { unknown_events: { length: 0 }, answer: { people: 2, paths: 2, edges: [{ step: 1, from: 'seen', to: 'paid', people: 1, paths: 1 }, { step: 2, from: 'paid', to: 'cancel' }] } })
+  t.match((await api.call('POST', '~/questions/answer', { definition: { ...paths, events: ['cancel'] } })).body.answer, { people: 2, edges: [] }, 'two hours later')
+  t.match((await api.call('POST', '~/questions/answer', { definition: { ...paths, nodes: 1 } })).body.answer.edges, [{ from: 'seen', to: null }])
+  t.match((await behind(paths, { step: 1, from: 'seen', to: 'paid' })).body, { people: 1, results: [{ at: '2026-03-04T10:00:00.000Z' }] })
+  t.match((await behind(paths, {})).body, { people: 2 })
+  t.match((await behind(paths, { step: 1 })).body, { people: 0 }, 'between others')
+
   const ofPlan = { ...FUNNEL, breakdown: { property: 'plan' } }
   const listed = await Promise.all(['pro', 'free'].map(async (value) => (await behind(ofPlan, { ...lost, part: 'value', value })).body.people))
   t.same(listed, [1, 0])
@@ -111,10 +132,21 @@ t.test('the persons behind a number are listed for keys that may see persons', a
     [FUNNEL, { step: 3 }, 'cell__step'], [FUNNEL, { step: 1, outcome: 'lost' }, 'cell__step'], [FUNNEL, {}, 'cell__step'],
     [PAID, { series: 1 }, 'cell__series'], [PAID, { previous: true }, 'cell__previous'], [PAID, { start: '2026-03-01' }, 'cell__start'],
     [{ ...PAID, breakdown: { property: 'plan' } }, {}, 'cell__part'],
+    [FUNNEL, { step: 2, from_ms: 5 }, 'cell__from_ms'], [FUNNEL, { step: 1, from_ms: 0 }, 'cell__from_ms'], [FUNNEL, { ...lost, from_ms: 0 }, 'cell__from_ms'], [paths, { step: 6 }, 'cell__step'],
     [lifecycle, { start: '2026-03-05' }, 'cell__state'], [lifecycle, { state: 'new' }, 'cell__start'], [stickiness, {}, 'cell__periods'],
     [retention, {}, 'cell__start'], [retention, { start: 'x' }, 'cell__start'], [retention, { start: '2026-03-04', returned: 2 }, 'cell__returned']
   ] as const) t.match(await behind(definition, cell), { status: 400, body: { attr } }, JSON.stringify(cell))
   t.match(await callAs(['query:read'], null, '/persons', { definition: FUNNEL, cell: lost }), { status: 403, body: { code: 'permission_denied' } })
+})
+
+t.test('an answer names events that were never sent, and a retention begins with the first event', async (t) => {
+  const { body } = await api.call('POST', '~/questions/answer', { definition: { ...FUNNEL, steps: [{ event: 'payd' }, { event: 'paid' }, {}], exclude: [{ event: 'nobody' }] } })
+  t.match(body, { unknown_events: ['payd', 'nobody'], first_event_at: '2026-03-04T10:00:00.000Z' })
+  const retention = { kind: 'retention', version: 1, range: { last: 4, unit: 'day' }, interval: 'day', start: { event: 'seen' } }
+  const { body: returned } = await api.call('POST', '~/questions/answer', { definition: retention })
+  t.same(returned.answer.cohorts.map(({ people }: { people: number | null }) => people), [null, null, 1, 1])
+  const { call } = await api.inNewProject()
+  t.match((await call('POST', '~/questions/answer', { definition: retention })).body, { unknown_events: ['seen'], first_event_at: null, answer: { cohorts: [{ people: 0 }] } })
 })
 
 t.test('long values of a breakdown are cut, stay apart, and lead to their persons', async (t) => {

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { invalidField } from '../../engines/errors.ts'
+import { timesOf } from '../../engines/questions/funnel-sql.ts'
 import type { Cell } from '../../engines/questions/compile-question.ts'
 import type { Question } from '../../engines/questions/question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
@@ -74,7 +75,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
 }
 
 /** @throws {HttpError} 400 naming a field that the answer does not have. */
-export function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, ...cell }: Value<typeof cellSchema>): Cell {
+export function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, from = null, to = null, ...cell }: Value<typeof cellSchema>): Cell {
   const isBrokenDown = 'breakdown' in question && question.breakdown !== null
   if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} is not broken down.`)
   if ((of === 'value') !== (value !== null)) throw invalidField('cell__value', 'It is given with the part "value", and with no other.')
@@ -86,11 +87,15 @@ export function readCell (question: Question, { part: of = 'all', value = null, 
       if (of === 'all' && isBrokenDown) throw invalidField('cell__part', 'A trend that is broken down has no line of everything.')
       return { kind: 'trend', series, isPrevious: cell.previous === true, start, tag }
     case 'funnel': {
-      const { outcome = 'reached' } = cell
+      const { outcome = 'reached', from_ms: fromMs = null } = cell
       const first = outcome === 'reached' ? 1 : 2
       if (step === undefined || step < first || step > question.steps.length) throw invalidField('cell__step', `A step from ${first} to ${question.steps.length} is expected.`)
-      return { kind: 'funnel', step, outcome, tag }
+      if (fromMs !== null && (step === 1 || outcome === 'lost' || !timesOf(question).includes(fromMs))) throw invalidField('cell__from_ms', 'The beginning of a range of times of a step that was reached is expected.')
+      return { kind: 'funnel', step, outcome, tag, fromMs }
     }
+    case 'paths':
+      if (step !== undefined && step > question.steps) throw invalidField('cell__step', `A step from 1 to ${question.steps} is expected.`)
+      return { kind: 'paths', edge: step === undefined ? null : { step, from, to } }
     case 'retention':
       if (start === null) throw invalidField('cell__start', 'The period in which people started is expected.')
       return { kind: 'retention', start, returned }

@@ -4,7 +4,7 @@ import { array, integer, nullableObject, object, optional, partial, string } fro
 
 export const definitionSchema = {
   type: 'object', additionalProperties: true,
-  description: 'Of kind trend, funnel, retention, lifecycle or stickiness; docs/query/questions.md has the fields of each.'
+  description: 'Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each.'
 } as const
 
 const facts = {
@@ -32,6 +32,7 @@ export const part = {
 
 const numberOrNull = { type: ['number', 'null'] } as const
 const integerOrNull = { type: ['integer', 'null'], description: 'Null: retention removed the events.' } as const
+const stringOrNull = { type: ['string', 'null'] } as const
 const points = array(object({
   start: string, is_partial: { type: 'boolean' }, is_removed: { type: 'boolean', description: 'true: retention removed its events, so it has no value.' }
 }))
@@ -43,8 +44,10 @@ const lines = array(object({
 
 export const answerSchema = object({
   ...facts,
+  first_event_at: { type: ['string', 'null'], format: 'date-time', description: 'When the first event of the project happened; null: it has none.' },
+  unknown_events: { ...array(string), description: 'Names of events in the definition that no event of the project ever had.' },
   answer: partial({
-    kind: { ...string, enum: ['trend', 'funnel', 'retention', 'lifecycle', 'stickiness'] },
+    kind: { ...string, enum: ['trend', 'funnel', 'retention', 'lifecycle', 'stickiness', 'paths'] },
     points: { ...points, description: 'Trend, lifecycle: its buckets.' },
     lines,
     previous: nullableObject({
@@ -54,7 +57,9 @@ export const answerSchema = object({
       ...part,
       steps: array(object({
         name: string, people: integerOrNull, conversion: { ...numberOrNull, description: 'Share of people who entered the funnel.' },
-        median_ms: { ...numberOrNull, description: 'Median time to reach this step.' }
+        median_ms: { ...numberOrNull, description: 'Median time to reach this step.' },
+        p90_ms: { ...numberOrNull, description: 'Time that 90 % of them did not exceed.' },
+        times: { ...array(object({ from_ms: integer, to_ms: integer, people: integer })), description: 'People by the time to reach this step; `to_ms` is not included, except for the last.' }
       }))
     }), { description: 'Funnel: everyone first.' }),
     cohorts: array(object({
@@ -62,7 +67,10 @@ export const answerSchema = object({
       returned: array(object({ people: integerOrNull, is_partial: { type: 'boolean' } }))
     }), { description: 'Retention: people who returned in the k-th period after, from 0.' }),
     states: array(object({ state: { ...string, enum: LIFECYCLE_STATES }, values: array(integerOrNull) }), { description: 'Lifecycle: people of each state by point.' }),
-    counts: array(object({ periods: integer, people: integerOrNull }), { description: 'Stickiness: people by the number of periods in which they were active.' })
+    counts: array(object({ periods: integer, people: integerOrNull }), { description: 'Stickiness: people by the number of periods in which they were active.' }),
+    people: integerOrNull,
+    paths: integerOrNull,
+    edges: array(object({ step: integer, from: stringOrNull, to: stringOrNull, people: integer, paths: integer }), { description: 'Paths: edges by step, from the event outward; a null name is all other events.' })
   }, 'kind')
 }, { $id: 'QuestionAnswer' })
 
@@ -73,8 +81,11 @@ export const cellSchema = optional({
   start: { type: ['string', 'null'], description: 'Trend, lifecycle: `start` of the point; null for the total of a trend. Retention: `start` of the period in which people started.' },
   state: { ...string, enum: LIFECYCLE_STATES, description: 'Lifecycle: state of the people.' },
   periods: { ...integer, minimum: 1, description: 'Stickiness: number of periods in which people were active.' },
-  step: { ...integer, minimum: 1, description: 'Funnel: the step, from 1.' },
+  step: { ...integer, minimum: 1, description: 'Funnel: the step, from 1. Paths: step of the edge; without it, everybody with a path.' },
   outcome: { ...string, enum: ['reached', 'lost'], description: 'Funnel: people who reached the step, or who reached the one before and not this one.' },
+  from_ms: { ...integer, description: 'Funnel: people who reached the step in this range of its `times`.' },
+  from: { ...stringOrNull, description: 'Paths: earlier event of the edge; null: all others.' },
+  to: { ...stringOrNull, description: 'Paths: later event of the edge; null: all others.' },
   returned: { ...integer, minimum: 0, description: 'Retention: how many periods after the start people returned, from 0, which is everybody.' }
 }, { additionalProperties: false, description: 'Position of a number in the answer.' })
 
@@ -83,7 +94,7 @@ export const personsBehindSchema = object({
   people: { ...integer, description: 'All persons behind the number; `results` has the first of them.' },
   results: array(object({
     person_id: string,
-    at: { type: ['string', 'null'], format: 'date-time', description: 'Their last event behind the number, or when they entered the funnel; null for a retention.' },
+    at: { type: ['string', 'null'], format: 'date-time', description: 'Their last event behind the number, when they entered the funnel, or when their path met its event; null for a retention.' },
     value: { ...numberOrNull, description: 'What they add to a number that does not count people; an average is of their own events.' },
     name: { ...string, description: 'Email, name, username or a distinct id; empty for a person known from events only.' },
     is_known: { type: 'boolean', description: 'false: no properties and never identified, so no person is stored.' }

@@ -30,6 +30,8 @@ export interface ResolvedRange extends Span, Calendar {
   previous: Span
   /** Events before this instant were removed by retention; -Infinity: none was. */
   keptFrom: number
+  /** Before this instant no event of the project was ever stored; left out: not known. */
+  firstEvent?: number
   /** Read in place of the table of events. */
   source?: string
 }
@@ -75,7 +77,7 @@ export function resolveRange (
   const { timezone } = calendar
   const weekStarts = question.weekStarts ?? calendar.weekStarts
   const [first, lastDay] = daysOf(range, { timezone, weekStarts, now })
-  const firstDay = question.kind === 'trend' || question.kind === 'funnel' ? first : periodOf(first, question.interval, weekStarts)
+  const firstDay = question.kind === 'trend' || !('interval' in question) ? first : periodOf(first, question.interval, weekStarts)
   const [from, to] = [startOfDay(firstDay, timezone), startOfDay(addPeriods(lastDay, 1, 'day'), timezone)]
   const days = { timezone, weekStarts, now, firstDay, lastDay, from, to }
   return { ...days, previous: spanBefore(range, days), keptFrom: keptFrom === null ? -Infinity : Date.parse(keptFrom) }

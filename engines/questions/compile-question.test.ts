@@ -13,6 +13,9 @@ void t.test('copies of events are looked for only where they would count', async
     [{ kind: 'funnel', steps: [search, paid] }, false],
     [{ kind: 'funnel', steps: [search, paid, search] }, true],
     [{ kind: 'funnel', steps: [{}, paid] }, true],
+    [{ kind: 'funnel', steps: [search, paid], exclude: [{ event: 'refund' }] }, false],
+    [{ kind: 'funnel', steps: [search, paid], exclude: [search] }, true],
+    [{ kind: 'paths', from: search }, false],
     [{ kind: 'retention', start: search, returning: {} }, false]
   ]
   for (const [definition, looksForCopies] of looks) {

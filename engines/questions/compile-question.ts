@@ -2,6 +2,7 @@ import { type ActivityCell, compileActivity, compileActivityPersons } from './ac
 import type { ResolvedRange } from './calendar.ts'
 import { compileFunnel, compileFunnelPersons, type FunnelCell } from './funnel-sql.ts'
 import type { Activity, EventChoice, Question, Trend } from './question.ts'
+import { compilePaths, compilePathsPersons, type PathsCell } from './paths-sql.ts'
 import { compileRetention, compileRetentionPersons, type RetentionCell } from './retention-sql.ts'
 import { compileTrend, compileTrendPersons, type TrendCell } from './trend-sql.ts'
 
@@ -21,7 +22,7 @@ ${sql}${takesCopies(question) ? `\n${WITH_COPIES}` : ''}`
 }
 
 /** A number of an answer: how many persons it has, or what their events add up to. */
-export type Cell = TrendCell & { kind: 'trend' } | FunnelCell & { kind: 'funnel' } | RetentionCell & { kind: 'retention' } | ActivityCell & { kind: Activity['kind'] }
+export type Cell = TrendCell & { kind: 'trend' } | FunnelCell & { kind: 'funnel' } | RetentionCell & { kind: 'retention' } | ActivityCell & { kind: Activity['kind'] } | PathsCell & { kind: 'paths' }
 
 /**
  * The query of an answer, narrowed to the persons behind one of its numbers: their ids, when each did it last or
@@ -48,6 +49,7 @@ function compileCell (question: Question, cell: Cell, asked: { projectId: number
   if (question.kind === 'trend' && cell.kind === 'trend') return compileTrendPersons(question, cell, asked)
   if (question.kind === 'funnel' && cell.kind === 'funnel') return compileFunnelPersons(question, cell, asked)
   if (question.kind === 'retention' && cell.kind === 'retention') return compileRetentionPersons(question, cell, asked)
+  if (question.kind === 'paths' && cell.kind === 'paths') return compilePathsPersons(question, cell, asked)
   if ((question.kind === 'lifecycle' || question.kind === 'stickiness') && cell.kind === question.kind) return compileActivityPersons(question, cell, asked)
   throw new Error(`a ${question.kind} has no cell of a ${cell.kind}`)
 }
@@ -63,11 +65,12 @@ function takesCopies (question: Question): boolean {
   switch (question.kind) {
     case 'trend': return question.series.every(({ measure }) => measure === 'people' || measure === 'groups')
     case 'funnel': {
-      // A copy could be the second of two steps that both fit its event.
-      const names = question.steps.map(({ event }) => event)
+      // A copy could be the second of two steps that both fit its event, or exclude it.
+      const names = [...question.steps, ...question.exclude].map(({ event }) => event)
       return !names.includes(null) && new Set(names).size === names.length
     }
-    case 'retention': case 'lifecycle': case 'stickiness': return true
+    // The copy of an event of a path follows it, and two of one name are one.
+    case 'retention': case 'lifecycle': case 'stickiness': case 'paths': return true
   }
 }
 
@@ -77,12 +80,28 @@ function compileKind (question: Question, projectId: number, range: ResolvedRang
     case 'funnel': return compileFunnel(question, projectId, range)
     case 'retention': return compileRetention(question, projectId, range)
     case 'lifecycle': case 'stickiness': return compileActivity(question, projectId, range)
+    case 'paths': return compilePaths(question, projectId, range)
   }
 }
 
 /** A name of an event, for people. */
 export function nameOf ({ event }: EventChoice): string {
   return event ?? 'any event'
+}
+
+/** The names of events that a question is about, each once. */
+export function eventNamesOf (question: Question): string[] {
+  const choices = (): EventChoice[] => {
+    switch (question.kind) {
+      case 'trend': return question.series
+      case 'funnel': return [...question.steps, ...question.exclude]
+      case 'retention': return [question.start, question.returning]
+      case 'lifecycle': case 'stickiness': return [question.activity]
+      case 'paths': return [question.anchor]
+    }
+  }
+  const names = choices().flatMap(({ event }) => event ?? [])
+  return [...new Set(question.kind === 'paths' ? [...names, ...question.events ?? []] : names)]
 }
 
 /** What a series counts, for people: `sum of amount of order paid`. */

@@ -14,6 +14,7 @@ function linesOf (answer: Answer): string[] {
     case 'funnel': return describeFunnel(answer)
     case 'retention': return describeRetention(answer)
     case 'lifecycle': return answer.states.map(({ state, values }) => `${state}: ${show(values.at(-1))}`)
+    case 'paths': return answer.edges.map(({ step, from, to, people }) => `${step}. ${from ?? 'others'} → ${to ?? 'others'}: ${people}`)
     case 'stickiness': return answer.counts.map(({ periods, people }) => `${periods}: ${show(people)}`)
   }
 }

@@ -9,7 +9,7 @@ export const NUMBER_MEASURES = ['sum', 'average', 'median', 'p90', 'min', 'max']
 export const MEASURES = ['events', 'people', 'per_person', 'groups', ...NUMBER_MEASURES] as const
 export type Measure = typeof MEASURES[number]
 
-export type Question = Trend | Funnel | Retention | Activity
+export type Question = Trend | Funnel | Retention | Activity | Paths
 
 /** Days in the project's time zone: a number of units up to the present one, or from one day to another, inclusive. */
 export type AskedRange =
@@ -76,14 +76,21 @@ export interface Trend extends Asked {
  * within the window. `in_order`: each step is another event, not before the one of the step before; events of the same
  * millisecond count in the order of the steps. `any_order`: that many different steps within the window. The time to a
  * step is that until it was first reached, from the latest first step that led there.
+ *
+ * Only steps in order can exclude events: none of `exclude` lies between the events of these steps. Another way of the
+ * same person may lead on.
  */
 export interface Funnel extends Asked {
   kind: 'funnel'
   steps: EventChoice[]
+  exclude: Exclusion[]
   windowSeconds: number
   order: 'in_order' | 'any_order'
   breakdown: Breakdown | null
 }
+
+/** An event that must not happen after step `from` and before step `to`, counted from 1. */
+export interface Exclusion extends EventChoice { from: number, to: number }
 
 /**
  * How many persons came back.
@@ -115,11 +122,34 @@ export interface Activity extends Asked {
   activity: EventChoice
 }
 
+/**
+ * Which events follow one another.
+ *
+ * Events of a person with at most `gapSeconds` between neighbours are one run. In each run, one path leads `from` its
+ * first `anchor` on, or back in time from its last one. Events of one name in a row are one; of events of the same
+ * millisecond, that with the lesser name comes first.
+ */
+export interface Paths extends Asked {
+  kind: 'paths'
+  anchor: EventChoice
+  direction: 'from' | 'to'
+  /** Longest path, in events beside the anchor. */
+  steps: number
+  /** Names of the events that count beside the anchor; null: any. */
+  events: string[] | null
+  /** Of any events, how many names stand for themselves: those of most people who did the anchor. The rest are one. */
+  nodes: number
+  /** Edges of fewer people are left out. */
+  minPeople: number
+  gapSeconds: number
+}
+
 /** Bounds of a question. */
 export const QUESTION_LIMITS = {
-  series: 5, steps: 10, breakdown: 25, buckets: 1000, cohorts: 100, conditions: 20,
+  series: 5, steps: 10, exclusions: 5, breakdown: 25, nodes: 50, edges: 100, buckets: 1000, cohorts: 100,
+  conditions: 20,
   /** Of a definition as JSON, in characters: its query stays below the megabyte that ClickHouse parses. */
   length: 32_768,
-  /** Longest window of a funnel, in seconds: a year. */
+  /** Longest window of a funnel or gap of a path, in seconds: a year. */
   window: 31_536_000
 } as const

@@ -12,11 +12,12 @@ function attrOf (definition: unknown): unknown {
 }
 
 const trend = { kind: 'trend', version: 1, series: [{ event: 'paid' }] }
+const paths = { kind: 'paths', version: 1, from: { event: 'a' } }
 const funnel = { kind: 'funnel', version: 1, steps: [{ event: 'a' }, { event: 'b' }] }
 
 t.test('a definition that cannot be understood is refused by the name of the field', async (t) => {
   const wrong: Array<[string, unknown]> = [
-    ['definition__kind', null], ['definition__kind', { kind: 'paths' }], ['definition__version', { kind: 'trend', series: [{ event: 'a' }] }],
+    ['definition__kind', null], ['definition__kind', { kind: 'journey' }], ['definition__version', { kind: 'trend', series: [{ event: 'a' }] }],
     ['definition__series', { ...trend, series: [] }], ['definition__steps', { ...trend, steps: [] }],
     ['definition__series', { ...trend, series: Array.from({ length: 6 }, () => ({ event: 'a' })) }],
     ['definition__series__0__event', { ...trend, series: [{ event: '' }] }],
@@ -39,6 +40,17 @@ t.test('a definition that cannot be understood is refused by the name of the fie
     ['definition__series__0__event', { ...trend, series: [{ event: 'e'.repeat(201) }] }],
     ['definition__series__0__where__0__key', { ...trend, series: [{ event: 'a', where: [{ key: 'k'.repeat(201), operator: 'exact', value: 'v' }] }] }],
     ['definition', { ...trend, series: [{ event: 'a', where: [{ key: 'k', operator: 'exact', value: 'v'.repeat(40_000) }] }] }],
+    ['definition__exclude', { ...funnel, exclude: {} }], ['definition__exclude', { ...funnel, exclude: Array.from({ length: 6 }, () => ({ event: 'x' })) }],
+    ['definition__exclude', { ...funnel, order: 'any_order', exclude: [{ event: 'x' }] }], ['definition__exclude__0__event', { ...funnel, exclude: [{ event: '' }] }],
+    ['definition__exclude__0__from', { ...funnel, exclude: [{ event: 'x', from: 2 }] }], ['definition__exclude__0__to', { ...funnel, exclude: [{ event: 'x', to: 1 }] }],
+    ['definition__exclude__0__to', { ...funnel, exclude: [{ event: 'x', to: 3 }] }], ['definition__exclude__0__after', { ...funnel, exclude: [{ event: 'x', after: 1 }] }],
+    ['definition__exclude', { ...trend, exclude: [] }],
+    ['definition__from', { kind: 'paths', version: 1 }], ['definition__from', { ...paths, to: { event: 'b' } }], ['definition__to__event', { kind: 'paths', version: 1, to: { event: 7 } }],
+    ['definition__from__where__0__operator', { ...paths, from: { event: 'a', where: [{ key: 'k', operator: 'like' }] } }],
+    ['definition__steps', { ...paths, steps: 11 }], ['definition__steps', { ...paths, steps: '5' }], ['definition__nodes', { ...paths, nodes: 51 }], ['definition__min_people', { ...paths, min_people: 0 }],
+    ['definition__events', { ...paths, events: [] }], ['definition__events', { ...paths, events: Array.from({ length: 51 }, String) }], ['definition__events__1', { ...paths, events: ['a', null] }],
+    ['definition__events__0', { ...paths, events: ['e'.repeat(201)] }], ['definition__gap__unit', { ...paths, gap: { value: 1, unit: 'week' } }], ['definition__gap__value', { ...paths, gap: { value: 366, unit: 'day' } }],
+    ['definition__breakdown', { ...paths, breakdown: { property: 'plan' } }],
     ['definition__cohort', { kind: 'retention', version: 1, cohort: 'last', start: { event: 'a' } }]
   ]
   for (const [attr, definition] of wrong) t.equal(attrOf(definition), attr, JSON.stringify(definition))
@@ -51,6 +63,8 @@ t.test('the error for a funnel of one step names the minimum', async (t) => {
 t.test('omitted fields have the documented defaults', async (t) => {
   t.match(readQuestion(trend), { interval: 'day', range: { last: 30, unit: 'day' }, includeBots: false, weekStarts: null, series: [{ measure: 'events' }], breakdown: null, compare: false })
   t.match(readQuestion(funnel), { order: 'in_order', windowSeconds: 14 * 86_400 })
+  t.match(readQuestion({ ...funnel, exclude: [{ event: 'x' }] }), { exclude: [{ event: 'x', where: [], from: 1, to: 2 }] })
+  t.match(readQuestion(paths), { direction: 'from', anchor: { event: 'a' }, steps: 5, events: null, nodes: 20, minPeople: 1, gapSeconds: 1800 })
   t.match(readQuestion({ kind: 'retention', version: 1, start: { event: 'a' } }), { interval: 'week', cohort: 'first', returning: { event: null } })
 })
 

@@ -3,7 +3,7 @@ import { readConditions } from '../operators/property-conditions.ts'
 import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
 import { compileFormula } from './formula.ts'
-import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, type Measure, MEASURES, NUMBER_MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
+import { type AskedRange, type Breakdown, type EventChoice, type Exclusion, type Funnel, INTERVALS, type Measure, MEASURES, NUMBER_MEASURES, type Paths, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
 
 /** Of the form of a definition; another form gets another number. */
 export const QUESTION_VERSION = 1
@@ -31,11 +31,12 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
 }
 
 function readKind (place: Place): Question {
-  const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention', 'lifecycle', 'stickiness'])
+  const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention', 'lifecycle', 'stickiness', 'paths'])
   switch (kind) {
     case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare', 'formula'))
-    case 'funnel': return readFunnel(place.fields(...SHARED, 'steps', 'window', 'order', 'breakdown'))
+    case 'funnel': return readFunnel(place.fields(...SHARED, 'steps', 'exclude', 'window', 'order', 'breakdown'))
     case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'cohort', 'returns', 'start', 'returning'))
+    case 'paths': return readPaths(place.fields(...SHARED, 'from', 'to', 'steps', 'events', 'nodes', 'min_people', 'gap'))
     case 'lifecycle': case 'stickiness': {
       const field = place.fields(...SHARED, 'interval', 'activity')
       return { kind, ...readShared(field), interval: orElse(field('interval'), 'week').oneOf(LONGER), activity: readEvent(field('activity').fields('event', 'where')) }
@@ -90,8 +91,35 @@ function readFunnel (field: FieldsOf): Funnel {
   // One event would be two steps, and which of them would depend on the others.
   if (order === 'any_order' && again !== -1) throw places[again]?.error('In any order, each step must be an event of another name.')
   return {
-    kind: 'funnel', ...readShared(field), steps, order, windowSeconds: readWindow(field('window')),
+    kind: 'funnel', ...readShared(field), steps, order, exclude: readExclusions(field('exclude'), steps.length, order),
+    windowSeconds: readSeconds(orElse(field('window'), { value: 14, unit: 'day' })),
     breakdown: readBreakdown(field('breakdown'), ['order', 'attribution'])
+  }
+}
+
+function readExclusions (place: Place, steps: number, order: Funnel['order']): Exclusion[] {
+  const places = orElse(place, []).entries(QUESTION_LIMITS.exclusions, 0)
+  if (order === 'any_order' && places.length > 0) throw place.error('Only steps in order can exclude events.')
+  return places.map((each) => {
+    const of = each.fields('event', 'where', 'from', 'to')
+    const from = readInteger(orElse(of('from'), 1), steps - 1)
+    const to = readInteger(orElse(of('to'), steps), steps)
+    if (to <= from) throw of('to').error('It must be a step after the one of from.')
+    return { ...readEvent(of), from, to }
+  })
+}
+
+function readPaths (field: FieldsOf): Paths {
+  const [from, to, events] = [orElse(field('from'), null), orElse(field('to'), null), orElse(field('events'), null)]
+  if ((from.value === null) === (to.value === null)) throw from.error('Either from or to is expected: the event that paths lead from, or to.')
+  const direction = from.value === null ? 'to' : 'from'
+  return {
+    kind: 'paths', ...readShared(field), direction, anchor: readEvent((direction === 'from' ? from : to).fields('event', 'where')),
+    steps: readInteger(orElse(field('steps'), 5), QUESTION_LIMITS.steps),
+    events: events.value === null ? null : events.entries(QUESTION_LIMITS.nodes).map((each) => readName(each)),
+    nodes: readInteger(orElse(field('nodes'), 20), QUESTION_LIMITS.nodes),
+    minPeople: readInteger(orElse(field('min_people'), 1), 1_000_000),
+    gapSeconds: readSeconds(orElse(field('gap'), { value: 30, unit: 'minute' }))
   }
 }
 
@@ -124,11 +152,16 @@ function readInteger (place: Place, most: number): number {
 
 function readEvent (field: FieldsOf): EventChoice {
   const event = orElse(field('event'), null)
-  if (event.value !== null && (typeof event.value !== 'string' || event.value === '')) throw event.error('The name of an event is expected, or null for any.')
-  if (event.value !== null && event.value.length > RULE_LIMITS.nameLength) throw event.error(`The name of an event has at most ${RULE_LIMITS.nameLength} characters.`)
   const where = orElse(field('where'), []).entries(QUESTION_LIMITS.conditions, 0)
   for (const place of where) place.fields('key', 'operator', 'value', 'type')('key').propertyName()
-  return { event: event.value, where: readConditions(field('where').path.join('__'), where.map(({ value }) => value), ['event', 'person']) }
+  return { event: event.value === null ? null : readName(event, ', or null for any'), where: readConditions(field('where').path.join('__'), where.map(({ value }) => value), ['event', 'person']) }
+}
+
+function readName (place: Place, orNull = ''): string {
+  const { value } = place
+  if (typeof value !== 'string' || value === '') throw place.error(`The name of an event is expected${orNull}.`)
+  if (value.length > RULE_LIMITS.nameLength) throw place.error(`The name of an event has at most ${RULE_LIMITS.nameLength} characters.`)
+  return value
 }
 
 function readBreakdown (place: Place, more: string[] = []): Breakdown | null {
@@ -143,8 +176,8 @@ function readBreakdown (place: Place, more: string[] = []): Breakdown | null {
 
 const SECONDS = { minute: 60, hour: 3600, day: 86_400 } as const
 
-function readWindow (place: Place): number {
-  const field = orElse(place, { value: 14, unit: 'day' }).fields('value', 'unit')
+function readSeconds (place: Place): number {
+  const field = place.fields('value', 'unit')
   const unit = SECONDS[field('unit').oneOf(['minute', 'hour', 'day'])]
   return readInteger(field('value'), QUESTION_LIMITS.window / unit) * unit
 }

@@ -2,6 +2,7 @@
 import { LIFECYCLE_STATES, type LifecycleState } from './activity-sql.ts'
 import { type Bucket, listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
 import { nameOf, nameOfSeries } from './compile-question.ts'
+import { timesOf } from './funnel-sql.ts'
 import { compileFormula } from './formula.ts'
 import { type Activity, type Funnel, type Measure, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
 import { TAGS } from './question-sql.ts'
@@ -50,8 +51,11 @@ export interface FunnelAnswer {
       people: number | null
       /** Share of those who entered, from 0 to 1; null of nobody. */
       conversion: number | null
-      /** Median time to reach this step, in milliseconds; null for nobody. */
+      /** Time to reach this step within which half of them, or nine in ten, came; null for nobody. */
       median_ms: number | null
+      p90_ms: number | null
+      /** People by the time that they took, up to before `to_ms`, in the last range included; none for step 1. */
+      times: Array<{ from_ms: number, to_ms: number, people: number }>
     }>
   }>
 }
@@ -61,7 +65,7 @@ export interface RetentionAnswer {
   /** One a period of the range, the first first. */
   cohorts: Array<{
     start: string
-    /** Null: retention removed the period. */
+    /** Null: retention removed the period, or it ended before the first event of the project. */
     people: number | null
     /** People who returned in the k-th period after, from 0, which is everybody; as far as the range goes. */
     returned: Array<{ people: number | null, is_partial: boolean }>
@@ -81,7 +85,19 @@ export interface StickinessAnswer {
   counts: Array<{ periods: number, people: number | null }>
 }
 
-export type Answer = TrendAnswer | FunnelAnswer | RetentionAnswer | LifecycleAnswer | StickinessAnswer
+export interface PathsAnswer {
+  kind: 'paths'
+  /** All who went a path, and all paths; null: retention removed all of the range. */
+  people: number | null
+  paths: number | null
+  /**
+   * From which name to which, null for all others, the earlier first. Step 1 is beside the event that all paths lead
+   * from or to; at each step, edges of the most people come first.
+   */
+  edges: Array<{ step: number, from: string | null, to: string | null, people: number, paths: number }>
+}
+
+export type Answer = TrendAnswer | FunnelAnswer | RetentionAnswer | LifecycleAnswer | StickinessAnswer | PathsAnswer
 
 /** Values of a row of the query in the order of its columns. */
 export type AnswerRow = ReadonlyArray<string | number | null>
@@ -93,12 +109,13 @@ export function shapeAnswer (question: Question, range: ResolvedRange, rows: rea
     case 'retention': return shapeRetention(question, range, rows)
     case 'lifecycle': return shapeLifecycle(question, range, rows)
     case 'stickiness': return shapeStickiness(question, range, rows)
+    case 'paths': return shapePaths(range, rows)
   }
 }
 
 /** @throws {HttpError} 400 for a range with more buckets than are drawn. */
 export function checkSize (question: Question, range: ResolvedRange): void {
-  if (question.kind === 'funnel') return
+  if (!('interval' in question)) return
   const buckets = listBuckets(range, question.interval, range)
   if (question.kind !== 'trend' && buckets.length > QUESTION_LIMITS.cohorts) {
     throw tooMany(question.interval, QUESTION_LIMITS.cohorts)
@@ -197,15 +214,22 @@ function shapeStickiness ({ interval }: Activity, range: ResolvedRange, rows: re
   }
 }
 
-function shapeFunnel ({ steps, breakdown }: Funnel, range: ResolvedRange, rows: readonly AnswerRow[]): FunnelAnswer {
-  const known = rows.length > 0 ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null])]]
-  const [all = [], ...parts] = known.map(([tag, entered, ...numbers]) => ({
+function shapeFunnel (funnel: Funnel, range: ResolvedRange, rows: readonly AnswerRow[]): FunnelAnswer {
+  const { steps, breakdown } = funnel
+  const known = rows.length > 0 ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null, null, ''])]]
+  const times = timesOf(funnel)
+  const [all = [], ...parts] = known.map(([tag, ...numbers]) => ({
     ...readPart(String(tag)),
     steps: steps.map((step, index) => {
-      const people = range.to <= range.keptFrom ? null : Number(index === 0 ? entered : numbers[index * 2 - 1])
-      const median = readNumber(numbers[index * 2])
-      const conversion = people === null || Number(entered) === 0 ? null : people / Number(entered)
-      return { name: nameOf(step), people, conversion, median_ms: median }
+      const [count, median, p90, histogram] = numbers.slice(index * 4)
+      const people = range.to <= range.keptFrom ? null : Number(count)
+      const conversion = people === null || Number(numbers[0]) === 0 ? null : people / Number(numbers[0])
+      const took = String(histogram).split(',').map(Number)
+      const endOf = (at: number): number => times[at + 1] ?? funnel.windowSeconds * 1000
+      return {
+        name: nameOf(step), people, conversion, median_ms: readNumber(median), p90_ms: readNumber(p90),
+        times: index === 0 ? [] : times.map((from, at) => ({ from_ms: from, to_ms: endOf(at), people: took[at] ?? 0 }))
+      }
     })
   }))
   if (breakdown !== null && breakdown.order !== 'people') {
@@ -215,13 +239,29 @@ function shapeFunnel ({ steps, breakdown }: Funnel, range: ResolvedRange, rows: 
   return { kind: 'funnel', parts: [all, ...parts].flat() }
 }
 
+function readName (name: AnswerRow[number] | undefined): string | null {
+  return name === '' ? null : String(name)
+}
+
+function shapePaths (range: ResolvedRange, rows: readonly AnswerRow[]): PathsAnswer {
+  const isRemoved = range.to <= range.keptFrom
+  const read = rows.map(([step, from, to, people, paths]) => ({
+    step: Number(step), from: readName(from), to: readName(to), people: Number(people), paths: Number(paths)
+  }))
+  const all = read.find(({ step }) => step === 0)
+  return {
+    kind: 'paths', people: isRemoved ? null : all?.people ?? 0, paths: isRemoved ? null : all?.paths ?? 0,
+    edges: read.filter(({ step }) => step > 0)
+  }
+}
+
 function shapeRetention ({ interval }: Retention, range: ResolvedRange, rows: readonly AnswerRow[]): RetentionAnswer {
   const buckets = listBuckets(range, interval, range)
   const people = new Map(rows.map(([cohort, bucket, count]) => [`${cohort} ${bucket}`, Number(count)]))
   return {
     kind: 'retention',
     cohorts: buckets.map(({ start, from: begin, to: end }, first) => {
-      const get = (bucket: string): number | null => end <= range.keptFrom ? null : people.get(`${start} ${bucket}`) ?? 0
+      const get = (bucket: string): number | null => end <= Math.max(range.keptFrom, range.firstEvent ?? -Infinity) ? null : people.get(`${start} ${bucket}`) ?? 0
       return {
         start,
         people: get(start),

@@ -5,6 +5,7 @@
 import { plainLifecycle, plainStickiness } from './plain-activity.ts'
 import { createCalendar } from './plain-calendar.ts'
 import { plainFunnel } from './plain-funnel.ts'
+import { plainPaths } from './plain-paths.ts'
 import type { PlainQuestion, PlainWorld } from './plain-question.ts'
 import { plainRetention } from './plain-retention.ts'
 import { plainTrend } from './plain-trend.ts'
@@ -17,6 +18,7 @@ export function answerPlainly (question: PlainQuestion, world: PlainWorld): unkn
     case 'funnel': return plainFunnel(question, events.filter(({ at }) => calendar.isIn(at)))
     case 'lifecycle': return plainLifecycle(question, events, { ...calendar, now: world.now })
     case 'stickiness': return plainStickiness(question, events, calendar)
-    default: return plainRetention(question, events, { ...calendar, now: world.now })
+    case 'paths': return plainPaths(question, events.filter(({ at }) => calendar.isIn(at)))
+    default: return plainRetention(question, events, { ...calendar, now: world.now, begins: world.begins })
   }
 }

@@ -62,7 +62,7 @@ export function createCalendar (question: PlainQuestion, { timezone, now }: Plai
   const before = new Set(units.slice(first - length, first))
   let chosen = new Set(units.slice(first, last + 1))
   let labelOfUnit = (at: number): string => label(at, unit)
-  if (!['trend', 'funnel'].includes(kind)) {
+  if (!['trend', 'funnel', 'paths'].includes(kind)) {
     // From the beginning of the period of the first day.
     const days = [...new Set(instants.map(dayOf))]
     const begins = days.indexOf(label(instants.find((at) => chosen.has(labelOfUnit(at)))!, interval))

@@ -15,7 +15,7 @@ export interface PlainEvent {
   personProperties: Record<string, unknown>
 }
 
-export interface PlainCondition { type?: string, key: string, operator: string, value?: unknown }
+interface PlainCondition { type?: string, key: string, operator: string, value?: unknown }
 
 export interface PlainChoice { event?: string | null, where?: PlainCondition[] }
 
@@ -35,14 +35,20 @@ export interface PlainQuestion {
   steps: PlainChoice[]
   window: { value: number, unit: string }
   order: string
+  exclude: (PlainChoice & { from: number, to: number })[]
   cohort: string
   start: PlainChoice
   activity: PlainChoice
   returns: string
   returning: PlainChoice
+  paths: {
+    anchor: PlainChoice, isBackward: boolean, steps: number, names: string[] | null, nodes: number, minPeople: number
+    gap: { value: number, unit: string }
+  }
 }
 
-export interface PlainWorld { events: PlainEvent[], timezone: string, now: number }
+/** `begins`: when the first event of the project happened, which `events` may leave out. */
+export interface PlainWorld { events: PlainEvent[], timezone: string, now: number, begins: number }
 
 export function meets ({ event = null, where = [] }: PlainChoice, of: PlainEvent): boolean {
   return (event === null || event === of.event) && where.every(({ type, key, operator, value }) => {

@@ -3,9 +3,9 @@ import { meets, type PlainEvent, type PlainQuestion } from './plain-question.ts'
 
 export function plainRetention (
   { start, returning, cohort: belongs, returns: counting }: PlainQuestion, events: PlainEvent[],
-  calendar: PlainCalendar & { now: number }
+  calendar: PlainCalendar & { now: number, begins: number }
 ): unknown {
-  const { isIn, labelsOf, bucketOf, dayOf, now } = calendar
+  const { isIn, labelsOf, bucketOf, dayOf, now, begins } = calendar
   const labels = labelsOf(isIn)
   const inTime = events.filter(({ at }) => dayOf(at) < labels[0]! || isIn(at))
   const cohorts = new Map(labels.map((label) => [label, labels.slice(labels.indexOf(label)).map(() => 0)]))
@@ -25,5 +25,5 @@ export function plainRetention (
   // Events of future days are not shown.
   const begun = labels.filter((label) => label <= bucketOf(now)).length
   return Object.fromEntries([...cohorts].map(([label, counts], index) =>
-    [label, counts.slice(0, Math.max(0, begun - index))]))
+    [label, counts.slice(0, Math.max(0, begun - index)).map((count) => label < bucketOf(begins) ? null : count)]))
 }

@@ -68,7 +68,7 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
   const around = Date.parse(pickOne(changes, random))
   const day = (offset: number): string => new Date(around + offset * DAY_MS).toISOString().slice(0, 10)
   const back = Math.floor(random() * 12)
-  const kind = pickOne(['trend', 'trend', 'funnel', 'funnel', 'retention', 'lifecycle', 'stickiness'], random)
+  const kind = pickOne(['trend', 'trend', 'funnel', 'funnel', 'retention', 'lifecycle', 'stickiness', 'paths', 'paths'], random)
   const interval = pickOne(kind === 'trend' ? ['hour', 'day', 'day', 'week', 'month'] : ['day', 'week', 'month'], random)
   const compare = random() < 0.4
   const unit = pickOne(interval === 'hour' ? ['day', 'week'] : ['day', 'week', 'month'], random)
@@ -85,6 +85,7 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
     ? Array.from({ length: 2 + Math.floor(random() * 4) }, () => randomChoice(random))
     : EVENTS.slice(0, 2 + Math.floor(random() * 3)).map((event) => ({ ...randomChoice(random, false), event }))
   const series = Array.from({ length: 1 + Math.floor(random() * 3) }, measure)
+  const exclude = order === 'in_order' && random() < 0.5 ? [randomExclusion(random, steps.length), ...random() < 0.3 ? [randomExclusion(random, steps.length)] : []] : []
   return {
     now,
     question: {
@@ -95,7 +96,21 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
       attribution: pickOne(['first', 'any'], random),
       window: pickOne([{ value: 10, unit: 'minute' }, { value: 5, unit: 'hour' }, { value: 3, unit: 'day' }, { value: 60, unit: 'day' }], random),
       start: randomChoice(random), returning: randomChoice(random), cohort: pickOne(['first', 'any'], random),
-      returns: pickOne(['on', 'on_or_after'], random), activity: randomChoice(random)
+      returns: pickOne(['on', 'on_or_after'], random), activity: randomChoice(random), exclude, paths: randomPaths(random)
     }
+  }
+}
+
+function randomExclusion (random: Random, steps: number) {
+  const from = 1 + Math.floor(random() * (steps - 1))
+  return { ...randomChoice(random), from, to: from + 1 + Math.floor(random() * (steps - from)) }
+}
+
+function randomPaths (random: Random): PlainQuestion['paths'] {
+  return {
+    anchor: randomChoice(random), isBackward: random() < 0.4, steps: pickOne([1, 2, 3, 5], random),
+    names: random() < 0.3 ? EVENTS.slice(0, 1 + Math.floor(random() * 4)) : null, nodes: pickOne([1, 2, 3, 50], random),
+    minPeople: pickOne([1, 1, 3], random),
+    gap: pickOne([{ value: 10, unit: 'minute' }, { value: 5, unit: 'hour' }, { value: 2, unit: 'day' }, { value: 60, unit: 'day' }], random)
   }
 }
