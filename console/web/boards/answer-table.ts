@@ -31,19 +31,25 @@ export function tableOf ({ question, result }: TileAnswer): AnswerTable {
     switch (answer.kind) {
       case 'trend': return tableOfTrend(answer, timezone)
       case 'funnel': return {
-        head: ['value', 'step', 'people', 'conversion', 'median_ms'],
-        titles: ['Of', 'Step', 'People', 'Of the first', 'Half took at most'],
+        head: ['value', 'step', 'people', 'conversion', 'median_ms', 'p90_ms'],
+        titles: ['Of', 'Step', 'People', 'Of the first', 'Half took at most', '90 % took at most'],
         rows: answer.parts.flatMap((part) =>
-          part.steps.map(({ name, people, conversion, median_ms: median }, index) => [
+          part.steps.map(({ name, people, conversion, median_ms: median, p90_ms: p90 }, index) => [
             word(partName(part)), word(name), number(people, conversion),
             { ...number(conversion), shown: formatShare(conversion) },
-            { ...number(median), shown: index === 0 ? '–' : formatDuration(median) }
+            { ...number(median), shown: index === 0 ? '–' : formatDuration(median) },
+            { ...number(p90), shown: index === 0 ? '–' : formatDuration(p90) }
           ]))
       }
       case 'lifecycle': return {
         head: ['from', ...answer.states.map(({ state }) => state)],
         rows: answer.points.map(({ start }, at) =>
           [word(pointName(start, timezone)), ...answer.states.map(({ values }) => number(values[at] ?? null))])
+      }
+      case 'paths': return {
+        head: ['step', 'from', 'to', 'people', 'paths'],
+        rows: answer.edges.map(({ step, from, to, people, paths }) =>
+          [number(step), word(from ?? '(all others)'), word(to ?? '(all others)'), number(people, shareOf(people, answer.people)), number(paths)])
       }
       case 'stickiness': return { head: ['periods', 'people'], rows: answer.counts.map(({ periods, people }) => [number(periods), number(people)]) }
       case 'retention': return {

@@ -4,9 +4,11 @@ import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Empty, Table } from '../states.tsx'
+import { FunnelTimes } from './funnel-times.tsx'
+import { PathsView } from './paths-view.tsx'
 import { type Behind, type Open, PeopleNumber, PersonsBehind } from './persons-behind.tsx'
 import { LifecycleView, StickinessView } from './activity-view.tsx'
-import { type Answered, type Definition, describeComparison, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, type Point, pointName, type RetentionAnswer, shareOf, type TrendAnswer, type TrendLine } from './question-definition.ts'
+import { type Answered, type Definition, describeComparison, describeConditions, describeEvent, firstEvents, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, type Point, pointName, type RetentionAnswer, shareOf, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** Asks another question instead. */
 type Ask = (definition: Definition) => void
@@ -30,10 +32,16 @@ export function AnswerPicture (
   const { answer } = answered
   const [behind, setBehind] = useState<Behind>()
   const open: Open = !isFolded && may('person:read') ? setBehind : undefined
+  const unknown = answered.unknown_events
+  const sentence = unknown.length > 0 && <Empty>No event of this project ever had the name {unknown.map((name) => `“${showText(name, 100)}”`).join(', ')}. Check the spelling.</Empty>
+  if (firstEvents(definition).every((name) => name !== null && unknown.includes(name))) return <>{sentence}</>
   return (
     <>
+      {sentence}
       {answer.kind === 'trend' && <TrendView answered={answered} answer={answer} definition={definition} isFolded={isFolded} open={open} />}
       {answer.kind === 'funnel' && <FunnelView answered={answered} answer={answer} definition={definition} open={open} />}
+      {answer.kind === 'funnel' && !isFolded && <FunnelTimes answer={answer} open={open} />}
+      {answer.kind === 'paths' && <PathsView answer={answer} definition={definition} open={open} />}
       {answer.kind === 'retention' && <RetentionView answered={answered} answer={answer} definition={definition} onAsk={onAsk} open={open} />}
       {answer.kind === 'lifecycle' && <LifecycleView answered={answered} answer={answer} isFolded={isFolded} open={open} />}
       {answer.kind === 'stickiness' && <StickinessView answer={answer} unit={'activity' in definition ? definition.interval : ''} open={open} />}

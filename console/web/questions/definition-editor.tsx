@@ -5,10 +5,13 @@ import { projectId } from '../router.ts'
 import { currentSession } from '../session.ts'
 import { Checkbox, Label, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, needsProperty, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
+import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, needsProperty, type Paths, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
+const MAX_EXCLUDED = 5
+const MAX_NODES = 50
+const UNITS = [['minute', 'minutes'], ['hour', 'hours'], ['day', 'days']] as const
 const ORDERS = [['people', 'most people first'], ['worst', 'worst conversion first'], ['best', 'best conversion first']] as const
 const ATTRIBUTIONS = [['first', 'their first value'], ['any', 'each of their values']] as const
 const LONGER = [['day', 'day'], ['week', 'week'], ['month', 'month']] as const
@@ -21,17 +24,18 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
     <>
       {definition.kind === 'trend' && <TrendFields definition={definition} names={names} onChange={onChange} />}
       {definition.kind === 'funnel' && <FunnelFields definition={definition} names={names} onChange={onChange} />}
+      {definition.kind === 'paths' && <PathsFields definition={definition} names={names} onChange={onChange} />}
       {definition.kind === 'retention' && <RetentionFields definition={definition} names={names} onChange={onChange} />}
       {'activity' in definition && <EventField withPersons label='Active by' value={definition.activity} names={names} onChange={(activity) => edit({ activity })} />}
       <div class='toolbar'>
         <RangeFields definition={definition} onChange={(range) => edit({ range })} />
-        {definition.kind !== 'funnel' && (
+        {'interval' in definition && (
           <Select
             label='By' value={definition.interval} options={definition.kind === 'trend' ? [['hour', 'hour'], ...LONGER] : LONGER}
             onChange={(interval) => edit({ interval })}
           />
         )}
-        {definition.kind !== 'funnel' && definition.interval === 'week' && (
+        {'interval' in definition && definition.interval === 'week' && (
           <Select
             label='Weeks start' value={definition.week_starts ?? ''} options={[['', 'as in the project'], ['monday', 'on Monday'], ['sunday', 'on Sunday']]}
             onChange={(day) => edit({ week_starts: day === '' ? null : day })}
@@ -100,7 +104,7 @@ function describeDays (definition: Definition): string {
   if (!(last >= 1 && last <= 1000) || !('Temporal' in globalThis)) return ''
   const weekStarts = (definition.week_starts ?? ofProject) === 'sunday' ? 'sunday' : 'monday'
   const [first, end] = daysOf({ last, unit: unit as 'day', whole }, { timezone, weekStarts, now: Date.now() })
-  return `${definition.kind === 'trend' || definition.kind === 'funnel' ? first : periodOf(first, definition.interval as 'day', weekStarts)} to ${end}`
+  return `${definition.kind === 'trend' || !('interval' in definition) ? first : periodOf(first, definition.interval as 'day', weekStarts)} to ${end}`
 }
 
 function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | Funnel>) {
@@ -152,7 +156,7 @@ function TrendFields ({ definition, names, onChange }: EditorProps<Trend>) {
 }
 
 function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
-  const { steps, window: limit, order } = definition
+  const { steps, exclude, window: limit, order } = definition
   const edit = (changes: Partial<Funnel>): void => onChange({ ...definition, ...changes })
   return (
     <>
@@ -161,10 +165,23 @@ function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
           <EventField withPersons label={`Step ${index + 1}`} value={step} names={names} mayBeAny={order === 'in_order'} onChange={set} />
         )}
       </Parts>
+      {order === 'in_order' && (
+        <Parts of={exclude} most={MAX_EXCLUDED} what='step that must not happen' blank={{ ...EMPTY_EVENT, from: 1, to: steps.length }} onChange={(next) => edit({ exclude: next })}>
+          {(each, index, set) => (
+            <>
+              <EventField withPersons label={`Must not happen ${index + 1}`} value={each} names={names} onChange={(choice) => set({ ...each, ...choice })} />
+              <div class='toolbar'>
+                <NumberField label='After step' value={each.from} most={steps.length - 1} onChange={(from) => set({ ...each, from })} />
+                <NumberField label='before step' value={each.to} most={steps.length} onChange={(to) => set({ ...each, to })} />
+              </div>
+            </>
+          )}
+        </Parts>
+      )}
       <div class='toolbar'>
         <NumberField label='Within' value={limit.value} most={525_600} onChange={(value) => edit({ window: { ...limit, value } })} />
-        <Select label='-unit' value={limit.unit} options={[['minute', 'minutes'], ['hour', 'hours'], ['day', 'days']]} onChange={(unit) => edit({ window: { ...limit, unit } })} />
-        <Select label='Steps' value={order} options={[['in_order', 'in this order'], ['any_order', 'in any order']]} onChange={(next) => edit({ order: next })} />
+        <Select label='-unit' value={limit.unit} options={UNITS} onChange={(unit) => edit({ window: { ...limit, unit } })} />
+        <Select label='Steps' value={order} options={[['in_order', 'in this order'], ['any_order', 'in any order']]} onChange={(next) => edit({ order: next, ...next === 'any_order' && { exclude: [] } })} />
       </div>
     </>
   )
@@ -183,6 +200,34 @@ function RetentionFields ({ definition, names, onChange }: EditorProps<Retention
         onChange={(returns) => onChange({ ...definition, returns })}
       />
       <EventField withPersons label='Came back for' value={definition.returning} names={names} onChange={(returning) => onChange({ ...definition, returning })} />
+    </>
+  )
+}
+
+function PathsFields ({ definition, names, onChange }: EditorProps<Paths>) {
+  const { from, to, events, gap } = definition
+  const edit = (changes: Partial<Paths>): void => onChange({ ...definition, ...changes })
+  const anchor = from ?? to ?? EMPTY_EVENT
+  const lead = (direction: string, choice: typeof anchor): void => edit(direction === 'from' ? { from: choice, to: null } : { from: null, to: choice })
+  const direction = from === null ? 'to' : 'from'
+  return (
+    <>
+      <Select label='Paths' value={direction} options={[['from', 'from an event on'], ['to', 'that lead to an event']]} onChange={(next) => lead(next, anchor)} />
+      <EventField withPersons label={from === null ? 'To' : 'From'} value={anchor} names={names} onChange={(choice) => lead(direction, choice)} />
+      <Checkbox label='Only some events' isOn={events !== null} onChange={(isOn) => edit({ events: isOn ? [''] : null })} />
+      {events !== null && (
+        <Parts of={events} most={MAX_NODES} least={1} what='name' blank='' onChange={(next) => edit({ events: next })}>
+          {(name, index, set) => <label>Event {index + 1} <input list='event-names' required value={name} onInput={({ currentTarget: { value } }) => set(value)} /></label>}
+        </Parts>
+      )}
+      <div class='toolbar'>
+        <NumberField label='Steps' value={definition.steps} most={MAX_STEPS} onChange={(steps) => edit({ steps })} />
+        {events === null && <NumberField label='Names shown' value={definition.nodes} most={MAX_NODES} onChange={(nodes) => edit({ nodes })} />}
+        <NumberField label='People at least' value={definition.min_people} most={1_000_000} onChange={(people) => edit({ min_people: people })} />
+        <NumberField label='A path ends after' value={gap.value} most={525_600} onChange={(value) => edit({ gap: { ...gap, value } })} />
+        <Select label='-unit' value={gap.unit} options={UNITS} onChange={(unit) => edit({ gap: { ...gap, unit } })} />
+        <span class='hint'>without an event</span>
+      </div>
     </>
   )
 }

@@ -24,6 +24,9 @@ export interface Cell {
   returned?: number
   state?: string
   periods?: number
+  from_ms?: number
+  from?: string | null
+  to?: string | null
 }
 
 /** A number of an answer whose persons can be listed. */

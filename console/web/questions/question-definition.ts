@@ -1,10 +1,10 @@
 /** Definitions of questions as the console writes them, and they and their comparisons as sentences. */
-import type { FunnelAnswer, LifecycleAnswer, RetentionAnswer, StickinessAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
+import type { FunnelAnswer, LifecycleAnswer, PathsAnswer, RetentionAnswer, StickinessAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { Schema } from '../../api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
 import { formatCount, formatMs, formatterOf } from '../format.ts'
 
-export type { FunnelAnswer, LifecycleAnswer, Point, RetentionAnswer, StickinessAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
+export type { FunnelAnswer, LifecycleAnswer, PathsAnswer, Point, RetentionAnswer, StickinessAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
 
 export interface EventChoice { event: string | null, where: PropertyFilter[] }
 export interface SeriesChoice extends EventChoice { measure: string, property?: string }
@@ -17,22 +17,32 @@ interface Shared { version: 1, range: Range, include_bots: boolean, week_starts:
 interface Breakdown { type?: string, property: string, limit: number, order?: string, attribution?: string }
 
 export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean, formula: string | null }
-export interface Funnel extends Shared { kind: 'funnel', steps: EventChoice[], window: { value: number, unit: string }, order: string, breakdown: Breakdown | null }
+/** Of the steps, counted from 1, between which it must not happen. */
+export interface Exclusion extends EventChoice { from: number, to: number }
+
+export interface Funnel extends Shared { kind: 'funnel', steps: EventChoice[], exclude: Exclusion[], window: { value: number, unit: string }, order: string, breakdown: Breakdown | null }
 export interface Retention extends Shared { kind: 'retention', interval: string, cohort: string, returns: string, start: EventChoice, returning: EventChoice }
 export interface Activity extends Shared { kind: 'lifecycle' | 'stickiness', interval: string, activity: EventChoice }
 
-export type Definition = Trend | Funnel | Retention | Activity
+/** Either `from` or `to` an event. */
+export interface Paths extends Shared {
+  kind: 'paths', from: EventChoice | null, to: EventChoice | null, steps: number, events: string[] | null, nodes: number, min_people: number
+  gap: { value: number, unit: string }
+}
+
+export type Definition = Trend | Funnel | Retention | Activity | Paths
 
 export interface Question extends Omit<Schema<'Question'>, 'definition'> { definition: Definition }
 
-export interface Answered extends Schema<'QuestionAnswer'> { answer: TrendAnswer | FunnelAnswer | RetentionAnswer | LifecycleAnswer | StickinessAnswer }
+export interface Answered extends Schema<'QuestionAnswer'> { answer: TrendAnswer | FunnelAnswer | RetentionAnswer | LifecycleAnswer | StickinessAnswer | PathsAnswer }
 
 export const KINDS = {
   trend: ['Trend', 'how often something happens, over time'],
   funnel: ['Funnel', 'how many get from one step to the next'],
   retention: ['Retention', 'how many come back'],
   lifecycle: ['Lifecycle', 'how many are new, returning, resurrecting or dormant'],
-  stickiness: ['Stickiness', 'in how many periods people are active']
+  stickiness: ['Stickiness', 'in how many periods people are active'],
+  paths: ['Paths', 'what people do next, or did before']
 } as const
 
 export type Kind = keyof typeof KINDS
@@ -52,8 +62,9 @@ export function newDefinition (kind: Kind): Definition {
   const month = { last: 30, unit: 'day' }
   switch (kind) {
     case 'trend': return { kind, ...shared, range: month, interval: 'day', series: [{ ...EMPTY_EVENT, measure: 'events' }], breakdown: null, compare: false, formula: null }
-    case 'funnel': return { kind, ...shared, range: month, steps: [EMPTY_EVENT, EMPTY_EVENT], window: { value: 14, unit: 'day' }, order: 'in_order', breakdown: null }
+    case 'funnel': return { kind, ...shared, range: month, steps: [EMPTY_EVENT, EMPTY_EVENT], exclude: [], window: { value: 14, unit: 'day' }, order: 'in_order', breakdown: null }
     case 'retention': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', cohort: 'first', returns: 'on', start: EMPTY_EVENT, returning: ANY }
+    case 'paths': return { kind, ...shared, range: month, from: EMPTY_EVENT, to: null, steps: 5, events: null, nodes: 20, min_people: 1, gap: { value: 30, unit: 'minute' } }
     case 'lifecycle': case 'stickiness': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', activity: ANY }
   }
 }
@@ -68,7 +79,15 @@ export function withDefaults (definition: Definition): Definition {
       const series = whole.series.map((each) => fill({ ...each, measure: each.measure ?? 'events' }))
       return { ...whole, series }
     }
-    case 'funnel': return { ...whole, steps: whole.steps.map(fill) }
+    case 'funnel': {
+      const between = { from: 1, to: whole.steps.length }
+      const exclude = whole.exclude.map((each) => fill({ ...between, ...each }))
+      return { ...whole, steps: whole.steps.map(fill), exclude }
+    }
+    case 'paths': {
+      const [from, to] = definition.kind === 'paths' ? [definition.from ?? null, definition.to ?? null] : [whole.from, whole.to]
+      return { ...whole, from: from && fill(from), to: to && fill(to) }
+    }
     case 'retention': return { ...whole, start: fill(whole.start), returning: fill(whole.returning) }
     case 'lifecycle': case 'stickiness': return { ...whole, activity: fill(whole.activity) }
   }
@@ -95,11 +114,27 @@ export function describeQuestion (definition: Definition): string {
     }
     case 'funnel': {
       const steps = definition.steps.map(describeEvent)
-      return `${steps.join(definition.order === 'any_order' ? ' and ' : ', then ')}${by(definition.breakdown)}`
+      const excluded = definition.exclude.map((each) => `, without ${describeEvent(each)}`)
+      return `${steps.join(definition.order === 'any_order' ? ' and ' : ', then ')}${excluded.join('')}${by(definition.breakdown)}`
     }
+    case 'paths': return [definition.from, definition.to].flatMap((event, index) => event === null ? [] : `paths ${index === 0 ? 'from' : 'to'} ${describeEvent(event)}`).join()
     case 'retention': return `${describeEvent(definition.start)}, then ${describeEvent(definition.returning)} by ${definition.interval}`
     case 'lifecycle': case 'stickiness': return `${describeEvent(definition.activity)} by ${definition.interval}`
   }
+}
+
+/** The events with which an answer begins, null for any: where nobody did them, it has nothing. */
+export function firstEvents (definition: Definition): (string | null)[] {
+  const choices = (): (EventChoice | null | undefined)[] => {
+    switch (definition.kind) {
+      case 'trend': return definition.series
+      case 'funnel': return definition.steps.slice(0, 1)
+      case 'retention': return [definition.start]
+      case 'paths': return [definition.from ?? definition.to]
+      case 'lifecycle': case 'stickiness': return [definition.activity]
+    }
+  }
+  return choices().map((choice) => choice?.event ?? null)
 }
 
 /** Ranges that have a name, by what {@link describeUnits} makes of them. */
