@@ -5,9 +5,9 @@ import { notFound } from '../http/answer-errors.ts'
 import type { FlagActor } from '../flags/management/flag-changes.ts'
 import type { FlagWriter } from '../flags/management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
+import { readAnalysisSettings } from './analysis-settings.ts'
 import {
-  type ExperimentFields, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties,
-  refuseUnknownFields, refuseUnreadableParameters
+  type ExperimentFields, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties, refuseUnknownFields
 } from './experiment-body.ts'
 import {
   linkOrCreateFlag, readVariants, setFlagVariants, switchOffFlag, switchOnFlag, writeExperiment
@@ -46,7 +46,7 @@ export async function createExperiment (
   const end = parseIsoDateTime(body.end_date) ?? null
   refuseEndBeforeStart(start, end)
   refuseGlobalProperties(body.filters)
-  refuseUnreadableParameters(body.parameters)
+  readAnalysisSettings(body.parameters ?? {})
 
   const id = await writeExperiment(sql, { ...who, experiment: body.name }, async ({ tx, flags }) => {
     const flagId = await linkOrCreateFlag(flags, {
@@ -78,7 +78,7 @@ export async function createExperiment (
 export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
   refuseUnknownFields(body)
   refuseGlobalProperties(body.filters)
-  refuseUnreadableParameters(body.parameters)
+  readAnalysisSettings(body.parameters ?? {})
   const { id, name } = await findExperiment(sql, change.projectId, change.id)
 
   await writeExperiment(sql, { ...change, experiment: name }, async ({ tx, flags }) => {

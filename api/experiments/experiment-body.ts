@@ -1,5 +1,4 @@
 import { invalidField } from '../../engines/errors.ts'
-import { readAnalysisSettings } from './analysis-settings.ts'
 import { bodyOf, type Value } from '../http/json-schema.ts'
 
 export type ExperimentFields = Value<typeof experimentChangesSchema>
@@ -37,27 +36,6 @@ export const newExperimentSchema = bodyOf(writable, 'name', 'feature_flag_key')
 export const experimentChangesSchema = { type: 'object', additionalProperties: true, properties: writable } as const
 
 const WRITABLE_FIELDS: readonly string[] = Object.keys(writable)
-
-interface ReadParameter { accepts: (value: unknown) => boolean, must: string }
-
-/** What of `parameters` is read, with what is accepted; null is as good as nothing. All else is kept as written. */
-const PARAMETERS: Readonly<Record<string, ReadParameter>> = {
-  minimum_detectable_effect: { accepts: (value) => typeof value === 'number' && value > 0, must: 'a number above 0, in percent' },
-  recommended_sample_size: { accepts: (value) => typeof value === 'number' && value >= 1, must: 'a number of people, 1 or more' },
-  rollout_percentage: { accepts: (value) => typeof value === 'number' && value >= 0 && value <= 100, must: 'a number from 0 to 100' },
-  aggregation_group_type_index: { accepts: (value) => Number.isInteger(value) && Number(value) >= 0, must: 'the number of a group type' },
-  ensure_experience_continuity: { accepts: (value) => typeof value === 'boolean', must: 'true or false' }
-}
-
-/** @throws {HttpError} naming the parameter that would be ignored, such as a number that is sent as text. */
-export function refuseUnreadableParameters (parameters: Record<string, unknown> | null | undefined): void {
-  for (const [name, { accepts, must }] of Object.entries(PARAMETERS)) {
-    const value = parameters?.[name] ?? null
-    if (value === null || accepts(value)) continue
-    throw invalidField(`parameters__${name}`, `${name} must be ${must}.`)
-  }
-  readAnalysisSettings(parameters ?? {})
-}
 
 /** @throws {HttpError} naming all fields of a PATCH that cannot be written. */
 export function refuseUnknownFields (body: object): void {

@@ -115,8 +115,8 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'P', feature_flag_key: 'parameters' })
   const refused: Record<string, unknown[]> = {
     minimum_detectable_effect: ['5', 0, -20, true, [5], {}],
-    excluded_variants: ['test', true, 0, [1], ['']],
-    custom_exposure_filter: [{ events: [] }, 'x', { events: [{ id: 'a' }, { id: 'b' }] }, { events: [{ id: 'a' }], actions: [{ id: 1 }] }],
+    excluded_variants: ['test', true, 0, {}],
+    custom_exposure_filter: ['x', 1, []],
     exposure_criteria: ['x', [1]],
     stats_config: ['bayesian', []],
     recommended_sample_size: ['1000', 0, -1, 0.5, false],
@@ -135,7 +135,7 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
   const named: [object, string][] = [
     [{ exposure_criteria: { filterTestAccounts: true } }, 'exposure_criteria__filterTestAccounts'],
     [{ exposure_criteria: { multiple_variant_handling: 'last_seen' } }, 'exposure_criteria__multiple_variant_handling'],
-    [{ exposure_criteria: { exposure_config: { kind: 'ActionsNode', id: 3 } } }, 'exposure_criteria__exposure_config__id'],
+    [{ exposure_criteria: { exposure_config: { kind: 'ActionsNode', id: 3 } } }, 'exposure_criteria__exposure_config__event'],
     [{ exposure_criteria: { exposure_config: { event: '' } } }, 'exposure_criteria__exposure_config__event'],
     [{ exposure_criteria: { exposure_config: { event: 'a', properties: [{ key: 'b', operator: 'like' }] } } }, 'exposure_criteria__exposure_config__properties__0__operator'],
     [{ exposure_criteria: { exposure_config: { event: 'a' } }, custom_exposure_filter: { events: [{ id: 'b' }] } }, 'custom_exposure_filter'],
@@ -145,7 +145,12 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
     [{ stats_config: { cuped: { enabled: 'yes' } } }, 'stats_config__cuped__enabled'],
     [{ stats_config: { cuped: { enabled: true, lookback_days: 0 } } }, 'stats_config__cuped__lookback_days'],
     [{ stats_config: { cuped: { lookback: 7 } } }, 'stats_config__cuped__lookback'],
-    [{ custom_exposure_filter: { events: [{ id: null }] } }, 'custom_exposure_filter__events__0__id']
+    [{ custom_exposure_filter: { events: [{ id: null }] } }, 'custom_exposure_filter__events__0__id'],
+    [{ custom_exposure_filter: { events: [] } }, 'custom_exposure_filter__events'],
+    [{ custom_exposure_filter: { events: [{ id: 'a' }, { id: 'b' }] } }, 'custom_exposure_filter__events'],
+    [{ custom_exposure_filter: { events: [{ id: 'a' }], actions: [{ id: 1 }] } }, 'custom_exposure_filter__actions'],
+    [{ custom_exposure_filter: { events: [{ id: 'a' }], filter_test_accounts: true } }, 'custom_exposure_filter__filter_test_accounts'],
+    [{ excluded_variants: ['a', 1] }, 'excluded_variants__1'], [{ excluded_variants: [''] }, 'excluded_variants__0']
   ]
   for (const [parameters, attr] of named) {
     t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters }), { status: 400, body: { attr: `parameters__${attr}` } }, attr)

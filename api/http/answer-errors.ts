@@ -109,9 +109,14 @@ export async function answerInTime<T> (work: Promise<T>, patienceMs: number = PA
  *
  * Nested fields are joined by `__` (`filters__events__0__id`), as the clients of the reference expect. Codes:
  * `required` for an absent field, `unknown_field` for one that the schema does not declare, else `invalid_input`.
+ *
+ * @param at  Where the value that was checked stands in the request.
  */
-function describeValidationError (error: FastifySchemaValidationError, part: string | undefined): HttpError {
-  const path = error.instancePath.split('/').slice(1).map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+export function describeValidationError (
+  error: FastifySchemaValidationError, part: string | undefined, at: readonly string[] = []
+): HttpError {
+  const names = error.instancePath.split('/').slice(1).map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const path = [...at, ...names]
   switch (error.keyword) {
     case 'required':
     case 'dependencies': {
@@ -124,7 +129,8 @@ function describeValidationError (error: FastifySchemaValidationError, part: str
       return validationError('unknown_field', `${field}: This field is unknown.`, [...path, field])
     }
     default: {
-      const name = path.at(-1) ?? part ?? 'body'
+      // An item of a list has no name of its own.
+      const name = path.slice(path.findLastIndex((each) => !/^\d+$/.test(each))).join(' ') || (part ?? 'body')
       return validationError('invalid_input', `${name} ${describeRule(error)}.`, path.length > 0 ? path : [name])
     }
   }
@@ -140,6 +146,7 @@ const FORMATS: Record<string, string> = {
 
 function describeRule ({ keyword, params, message }: FastifySchemaValidationError): string {
   if (keyword === 'pattern' && params.pattern === '\\S') return 'must not be blank'
+  if (keyword === 'minLength' && Number(params.limit) === 1) return 'must not be empty'
   if (keyword === 'format') return FORMATS[String(params.format)] ?? `must be of format ${String(params.format)}`
   if (keyword === 'type') return `must be of type ${[params.type].flat().join(' or ')}`
   if (keyword === 'enum') return `must be one of ${(params.allowedValues as unknown[]).map(String).join(', ')}`

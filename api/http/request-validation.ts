@@ -6,7 +6,9 @@ import { type HttpError, invalidField } from '../../engines/errors.ts'
 import { normaliseContentType, tooManyValues } from '../../engines/body/read-body.ts'
 import { hasMoreValues } from '../../engines/body/split-json-array.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
-import { malformedBody, unsupportedMediaType } from './answer-errors.ts'
+import { isFields } from '../../engines/fields.ts'
+import { describeValidationError, malformedBody, unsupportedMediaType } from './answer-errors.ts'
+import type { Value } from './json-schema.ts'
 import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
@@ -132,6 +134,33 @@ export function createRequestValidation (): FastifySchemaCompiler<AnySchema> {
       return validate(values) ? true : { error: validate.errors as FastifySchemaValidationError[] }
     }
   }
+}
+
+/** Reads a part of a body, at a path of names joined by `__`. @throws {HttpError} 400 naming the field. */
+type Reader<T> = (path: string, value: unknown) => T
+
+let readers: Ajv | undefined
+
+/**
+ * Returns what reads values by a schema, such as definitions that are kept as they were written. A null in an object is
+ * as good as nothing. The schema is compiled when it is first used.
+ */
+export function createReader<const S extends object> (schema: S): Reader<Value<S>> {
+  let validate: ValidateFunction<Value<S>> | undefined
+  return (path, value) => {
+    readers ??= createAjv({ useDefaults: false })
+    validate ??= readers.compile<Value<S>>(schema)
+    const given = withoutNulls(value)
+    if (validate(given)) return given
+    const [error] = validate.errors ?? []
+    throw error === undefined ? new RangeError('no error of a schema') : describeValidationError(error, undefined, path.split('__'))
+  }
+}
+
+function withoutNulls (value: unknown): unknown {
+  if (!isFields(value)) return value
+  const given = Object.entries(value).filter(([, item]) => item !== null)
+  return Object.fromEntries(given.map(([name, item]) => [name, withoutNulls(item)]))
 }
 
 interface SchemaObject { properties?: Record<string, { type?: unknown }> }

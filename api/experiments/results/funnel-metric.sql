@@ -1,6 +1,6 @@
 -- A funnel after exposure: who of the exposed people took its steps, in order.
 -- One row per variant, day (since `first_day`) and step: how many people reached the step on that day. Step 0 is the
--- exposure itself. `$multiple` is the variant of people who saw several; they are counted and left out of the steps.
+-- exposure itself. Of variant 0 are people who saw several; they are counted and left out of the steps.
 -- `had` is 1 for people who had taken all steps in the `lookback` before their exposure; step 0 counts these once more.
 WITH
     exposures AS
@@ -54,7 +54,7 @@ WITH
         GROUP BY entity, variant, saw_several, exposed_at
     )
 SELECT
-    variant,
+    {{variant_name}} AS variant,
     dateDiff('day', {first_day:Date32}, toDate32(reached.1, {timezone:String})) AS day,
     reached.2 AS step,
     reached.3 AS had,

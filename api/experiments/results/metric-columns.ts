@@ -1,6 +1,5 @@
 /** The values of a person that a metric needs, and what outliers among them are cut to. */
-import type { Caps } from './metric-options.ts'
-import type { Metric } from './read-metric.ts'
+import type { Caps, Metric } from './read-metric.ts'
 
 /** A value of a person, in the order of `Moments`. */
 interface Column {

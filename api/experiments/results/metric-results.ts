@@ -1,7 +1,7 @@
 import { experimentProperties } from '../experiment.ts'
 import { METRIC_KINDS } from '../../../engines/statistics/variant-statistics.ts'
 import { GUARDRAIL_VERDICTS } from './judge-guardrail.ts'
-import { ROLES } from './metric-options.ts'
+import { ROLES } from './metric-schema.ts'
 import { MISSING_INTERVALS } from './daily-series.ts'
 import { metricWarningSchema } from './metric-warnings.ts'
 import { array, nullableObject, object } from '../../http/json-schema.ts'

@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { askRows } from '../../http/describe-clickhouse-error.ts'
 import { object, type Value } from '../../http/json-schema.ts'
-import { formatInstant, type MetricScope, withParts } from './query-metric.ts'
+import { formatInstant, type MetricScope, numberSql } from './query-metric.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Why results are not what they look like: the metric may be a mistake, or events are removed. */
@@ -15,12 +15,12 @@ export const metricWarningSchema = object({
 })
 
 /** Which events anybody sent in the time of the experiment, and whether one of them had a number in the property. */
-const QUERY = withParts(`
-  SELECT event, max({property:String} != '' AND {{property_as_number}} IS NOT NULL) AS has_number
+const QUERY = `
+  SELECT event, max({property:String} != '' AND ${numberSql('property')} IS NOT NULL) AS has_number
   FROM events
   WHERE project_id = {project_id:UInt32} AND event IN {events:Array(String)}
     AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
-  GROUP BY event`)
+  GROUP BY event`
 
 /**
  * Tells a metric with a misspelt name from one that nobody reached: a clean 0 % looks the same.

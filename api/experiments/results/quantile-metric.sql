@@ -3,9 +3,10 @@
 WITH
 {{person_values}}
 SELECT
-    variant,
+    {{variant_name}} AS variant,
     exposed,
     several,
+    size,
     toFloat64(length(ranked)) AS people,
     {z:Float64} * sqrt(people * {quantile:Float64} * (1 - {quantile:Float64})) AS reach,
     arraySum(ranked) AS sum,
@@ -20,6 +21,7 @@ FROM
         variant,
         count() AS exposed,
         countIf(saw_several) AS several,
+        max(size) AS size,
         arraySort(groupArrayIf(ys[-1], is_measured)) AS ranked
     FROM people
     GROUP BY variant

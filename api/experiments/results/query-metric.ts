@@ -55,7 +55,7 @@ export interface Measurement {
 }
 
 /** A quantile of the people of a variant, with its standard error. */
-interface QuantileRow extends Shown { people: number, sum: number, value: number, error: number }
+interface QuantileRow extends Shown { size: number, people: number, sum: number, value: number, error: number }
 
 interface Shown { variant: string, exposed: number, several: number }
 
@@ -91,20 +91,28 @@ const EXPRESSIONS: Readonly<Record<string, string>> = {
             AND NOT (event = '$feature_flag_called' AND feature_flag = {flag:String})`,
   // Which of them count for a person, also of those who have none, or saw several variants: after the exposure within
   // the window, and before it as far as covariates reach.
-  counts: `steps != 0 AND variant != '$multiple' AND if(timestamp >= exposed_at,
+  counts: `steps != 0 AND variant != 0 AND if(timestamp >= exposed_at,
                 {window_seconds:UInt32} = 0 OR timestamp <= exposed_at + toIntervalSecond({window_seconds:UInt32}),
                 timestamp >= exposed_at - toIntervalSecond({lookback:UInt32}))`,
-  // The value of the property `key` of an event as text, as feature flags compare it: a null is the text null, and only
-  // an absent property is NULL.
-  property_as_text: "if(JSONType(properties, key) = 'String', JSONExtractString(properties, key), nullIf(JSONExtractRaw(properties, key), ''))",
-  // The value of the property as a number, numbers in texts included; NULL for everything else (NaN and infinity too),
-  // and for numbers beyond 1e60, whose sums would no longer be exact.
-  property_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{property:String}]))[1]',
-  below_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{below_property:String}]))[1]'
+  variant_name: "if(variant = 0, '$multiple', {variants:Array(String)}[variant])"
 }
 
 /** What depends on the metric and the experiment is put in last, all at once. */
-const LATE = ['entity', 'steps', 'exposing', 'shown', 'person_days', 'returns_in_time', 'caps', 'capped', 'sums', 'products']
+const LATE = [
+  'entity', 'steps', 'exposing', 'shown', 'number', 'below', 'whole', 'person_days', 'returns_in_time', 'caps', 'capped', 'changing', 'states', 'sums', 'products'
+]
+
+/**
+ * A property of an event as a number, numbers in texts included; NULL for everything else (NaN and infinity too), and
+ * for numbers beyond 1e60, whose sums would no longer be exact.
+ *
+ * @param parameter  Of the query, with the name of the property.
+ */
+export function numberSql (parameter: string): string {
+  const [name, raw, read] = [`{${parameter}:String}`, `${parameter}_raw`, `${parameter}_read`]
+  // A text begins with a quotation mark: each document is parsed once.
+  return `if(abs(toFloat64OrNull(if(startsWith(JSONExtractRaw(properties, ${name}) AS ${raw}, '"'), JSONExtractString(properties, ${name}), ${raw})) AS ${read}) <= 1e60, ${read}, NULL)`
+}
 
 /**
  * Which steps an event is: bit 0 for the first one, and so on. A step of any event is none that exposes to a flag:
@@ -128,29 +136,43 @@ const PERSON_DAYS = { retention: loadPart('retained-days'), other: loadPart('per
  */
 const SETTINGS = { final: 1, output_format_json_quote_64bit_integers: 0, max_execution_time: 60 } as const
 
+/** What adds up whole numbers without rounding. */
+type WholeType = 'toInt64' | 'toInt256'
+
+/** Of the amounts of one person together: their sums fit into 64 bits, in any order. Beyond it, all are asked again. */
+const LARGEST_NARROW = 2 ** 62
+
 /** Measures one metric with one query. @throws {HttpError} 503 when ClickHouse is unavailable or too busy. */
 export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
   const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
   const parameters = buildParameters(scope, metric, days)
-  const ask = async <T>(query: string): Promise<T[]> =>
-    await askRows<T>(clickhouse, fillIn(query, scope, metric), parameters, SETTINGS)
+  const askWith = async <T>(query: string, whole: WholeType): Promise<T[]> =>
+    await askRows<T>(clickhouse, fillIn(query, { scope, metric, whole }), parameters, SETTINGS)
+  const ask = async <T extends { size: number }>(query: string): Promise<T[]> => {
+    const rows = await askWith<T>(query, 'toInt64')
+    return rows.some(({ size }) => size > LARGEST_NARROW) ? await askWith<T>(query, 'toInt256') : rows
+  }
   const nothing = { days, blocks: [], quantiles: [], caps: [] }
-  if (metric.kind === 'funnel') return { ...nothing, changes: foldSteps(await ask<StepRow>(FUNNEL), metric.steps.length) }
+  if (metric.kind === 'funnel') return { ...nothing, changes: foldSteps(await askWith<StepRow>(FUNNEL, 'toInt64'), metric.steps.length) }
   const toChange = (day: number, { variant, exposed, several }: Shown): DailyChange =>
     ({ variant, day, exposed, sawSeveral: several, steps: [], had: { exposed: 0, converted: 0 } })
   if (metric.quantile !== null) {
     const quantiles = await ask<QuantileRow>(QUANTILE)
     return { ...nothing, quantiles, changes: quantiles.map((row) => toChange(days.last - days.first, row)) }
   }
-  const rows = await ask<ValueBlock & { several: number, caps: (number | null)[] }>(VALUE)
+  const rows = await ask<ValueBlock & { several: number, size: number, caps: (number | null)[] }>(VALUE)
   const { exposures = [], blocks = [] } = Object.groupBy(rows, ({ level }) => level === -1 ? 'exposures' : 'blocks')
   const changes = exposures.map((row) => toChange(row.block, { ...row, exposed: row.people }))
   return { ...nothing, changes, blocks, caps: rows[0]?.caps ?? [] }
 }
 
+interface Asked { scope: MetricScope, metric: Metric, whole: WholeType }
+
 /** Puts in what depends on the metric; what people wrote stands there as quoted text, and is not searched again. */
-function fillIn (query: string, { exposure, groupType }: MetricScope, metric: Metric): string {
+function fillIn (query: string, { scope, metric, whole }: Asked): string {
+  const { exposure, groupType } = scope
   const columns = columnsOf(metric, exposure.lookback)
+  const pairs = pairsOf(columns.length).map(([i, j]) => [columns[i]?.name, columns[j]?.name])
   const texts: Record<string, string> = {
     // Who is counted: the person of the event, merges followed, or one of its groups; empty when it has no such group.
     entity: groupType === null ? 'person_id' : 'groups[{group_type:String}]',
@@ -158,14 +180,20 @@ function fillIn (query: string, { exposure, groupType }: MetricScope, metric: Me
     exposing: exposure.where,
     shown: exposure.variant,
     returns_in_time: returnsSql(metric),
+    whole,
+    number: metric.property === null ? '1.' : numberSql('property'),
+    below: !metric.isRatio ? '0' : metric.belowProperty === null ? '1.' : numberSql('below_property'),
+    changing: metric.isRatio ? 'arrayPushFront(ys, 0) AS own, arrayPushFront(ds, 0) AS own_below' : 'arrayPushFront(ys, 0) AS own',
     capped: columns.filter(({ source }) => source !== null).map(({ name, source, caps }, at) => caps === null
       ? `${source} AS ${name}`
       : `greatest(caps[${2 * at + 1}], least(caps[${2 * at + 2}], ${source})) AS ${name}`).join(', '),
     caps: capsSql(columns),
-    sums: `[${columns.map(({ name }) => `sum(${name})`).join(', ')}]`,
-    products: `[${pairsOf(columns.length).map(([i, j]) => i === j
-      ? `varPopStable(${columns[i]?.name}) * people`
-      : `covarPopStable(${columns[i]?.name}, ${columns[j]?.name}) * people`).join(', ')}]`
+    states: [
+      ...columns.map(({ name }) => `sumState(${name}) AS sum_${name}`),
+      ...pairs.map(([name, other]) => `covarPopStableState(${name}, ${other}) AS product_${name}_${other}`)
+    ].join(', '),
+    sums: `[${columns.map(({ name }) => `sumMerge(sum_${name})`).join(', ')}]`,
+    products: `[${pairs.map(([name, other]) => `covarPopStableMerge(product_${name}_${other}) * people`).join(', ')}]`
   }
   const days = metric.kind === 'retention' ? PERSON_DAYS.retention : PERSON_DAYS.other
   return query.replace('{{person_days}}', () => days).replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => texts[name] ?? '')
@@ -250,7 +278,7 @@ function returnsSql ({ retention }: Metric): string {
 }
 
 /** Reads a query of this folder, with its parts. */
-export function loadQuery (name: string): string {
+function loadQuery (name: string): string {
   return withParts(readFileSync(path.join(import.meta.dirname, `${name}.sql`), 'utf8'))
 }
 
@@ -260,7 +288,7 @@ export function loadQuery (name: string): string {
  * Parts are text of ours only. What a client says reaches ClickHouse as typed parameters (`{flag:String}`), or quoted
  * in the steps, which are put in later.
  */
-export function withParts (query: string): string {
+function withParts (query: string): string {
   return query.replaceAll(/\{\{(\w+)\}\}/g, (whole, part: string) => {
     if (LATE.includes(part)) return whole
     const expression = EXPRESSIONS[part]

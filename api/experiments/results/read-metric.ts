@@ -1,11 +1,11 @@
 import { invalidField } from '../../../engines/errors.ts'
-import { fieldsOf } from '../../../engines/fields.ts'
-import { METRIC_KINDS, type MetricKind } from '../../../engines/statistics/variant-statistics.ts'
-import { type Caps, type MetricOptions, NO_OPTIONS, readCaps, readOptions, readRetention, RETENTION_FIELDS } from './metric-options.ts'
+import { fieldsOf, itemsOf } from '../../../engines/fields.ts'
 import { type PropertyCondition, readConditions } from '../../../engines/operators/property-conditions.ts'
+import { METRIC_KINDS, type MetricKind } from '../../../engines/statistics/variant-statistics.ts'
+import { KIND_OF_MATH, OWN_READERS, readInsight, type ROLES } from './metric-schema.ts'
 
 /** What an experiment measures, read from what a client wrote. */
-export interface Metric extends MetricOptions {
+export interface Metric {
   name: string
   kind: MetricKind
   /** In order for a funnel; numerator and denominator of a ratio; return and start of a retention; else exactly one. */
@@ -14,11 +14,21 @@ export interface Metric extends MetricOptions {
   property: string | null
   /** The same of a denominator. */
   belowProperty: string | null
+  caps: Caps | null
   belowCaps: Caps | null
   /** Whether it is one sum over people by another. */
   isRatio: boolean
   /** How long after the first exposure an event counts, in seconds; 0 is without an end. */
   windowSeconds: number
+  /** The metric is this quantile over people instead of their mean; null for the mean. */
+  quantile: number | null
+  retention: Retention | null
+  /** What it is for; null is by its place. */
+  role: typeof ROLES[number] | null
+  /** Whether more of it is better, which guardrails need. */
+  isIncreaseGood: boolean
+  /** Loss that a guardrail allows, as a share of the baseline. */
+  margin: number
 }
 
 interface MetricStep {
@@ -27,10 +37,27 @@ interface MetricStep {
   where: PropertyCondition[]
 }
 
-/** The mask of steps has 32 bits; nobody reads longer funnels. */
-const MAX_STEPS = 20
+/** Percentiles over all variants together, as shares; null is no bound. */
+export interface Caps {
+  lower: number | null
+  upper: number | null
+  /** The upper percentile is that of the values that are not zero. */
+  ignoresZeros: boolean
+}
 
-type Fields = Record<string, unknown>
+/** In which window after the start people come back. */
+interface Retention {
+  from: number
+  to: number
+  unit: keyof typeof SECONDS
+  /** The last start event of a person counts, not the first. */
+  isLastSeen: boolean
+}
+
+type OwnFields = ReturnType<typeof OWN_READERS[MetricKind]>
+type Fields = Readonly<Record<string, unknown>>
+
+const SECONDS = { second: 1, minute: 60, hour: 3600, day: 86_400, week: 604_800, month: 2_592_000 }
 
 /**
  * Reads a metric, in either of two forms (`docs/change/experiments.md` has examples):
@@ -46,158 +73,99 @@ export function readMetric (path: string, value: unknown): Metric | undefined {
   const fields = fieldsOf(value)
   if (fields['metric'] !== undefined) return readOwnForm(`${path}__metric`, { ...purposeOf(fields), ...fieldsOf(fields['metric']) })
   if (fields['kind'] !== undefined) return readOwnForm(path, fields)
-  const events = fields['events']
-  refuseActions(`${path}__actions`, fields['actions'])
-  if (!Array.isArray(events) || events.length === 0) return undefined
-  return fields['insight'] === 'FUNNELS' ? readFunnel(path, fields, events) : readTrend(path, fields, events)
+  const isEmpty = itemsOf(fields['events']).length === 0 && itemsOf(fields['actions']).length === 0
+  return isEmpty ? undefined : readInsightForm(path, fields)
 }
 
-function readFunnel (path: string, fields: Fields, events: unknown[]): Metric {
-  const ordered = events
-    .map((event, index) => ({ step: readStep(`${path}__events__${index}`, event), order: Number(Object(event).order ?? index) }))
+function readInsightForm (path: string, value: Fields): Metric | undefined {
+  const fields = readInsight(path, value)
+  const { insight, events: unordered = [], funnel_window_days: days, funnel_window_interval: interval, funnel_window_interval_unit: unit = 'day' } = fields
+  const steps = unordered
+    .map(({ id, properties, order }, index) => ({ id, properties, order: order ?? index, at: `${path}__events__${index}` }))
     .sort((a, b) => a.order - b.order)
-    .map(({ step }) => step)
-  return {
-    ...ONE_VALUE, ...readOptions(path, fields, 'funnel'),
-    name: readName(fields), kind: 'funnel', steps: limitSteps(`${path}__events`, ordered), property: null,
-    windowSeconds: readFunnelWindow(path, fields)
-  }
-}
-
-function readTrend (path: string, fields: Fields, events: unknown[]): Metric {
-  const insight = fields['insight'] ?? 'TRENDS'
-  if (insight !== 'TRENDS') throw invalidField(`${path}__insight`, 'insight must be FUNNELS or TRENDS.')
-  if (events.length > 1) throw invalidField(`${path}__events`, 'A metric of insight TRENDS has one event.')
-  const at = `${path}__events__0`
-  const { math = 'total', math_property: property = null } = fieldsOf(events[0])
-  const kind = typeof math === 'string' ? KIND_OF_MATH.get(math) : undefined
-  if (kind === undefined) {
-    throw invalidField(`${at}__math`, `math must be one of ${[...KIND_OF_MATH.keys()].join(', ')}.`)
-  }
-  return {
-    ...ONE_VALUE, ...readOptions(path, fields, kind),
-    name: readName(fields), kind, steps: [readStep(at, events[0])],
-    property: readProperty(`${at}__math_property`, kind, property), windowSeconds: 0
-  }
-}
-
-const ONE_VALUE = { ...NO_OPTIONS, belowProperty: null, belowCaps: null, isRatio: false }
-
-/** People who sent the event at all are a funnel of one step. */
-const KIND_OF_MATH = new Map<string, MetricKind>([
-  ['total', 'count'], ['dau', 'funnel'], ['unique_users', 'funnel'], ['sum', 'sum'], ['avg', 'mean']
-])
-
-function readStep (path: string, value: unknown): MetricStep {
-  const { id, type = 'events', properties } = fieldsOf(value)
-  if (type !== 'events') refuseActions(path, [value])
-  if (id !== null && (typeof id !== 'string' || id === '')) {
-    throw invalidField(`${path}__id`, 'id of an event must be its name, or null for any event.')
-  }
-  return { event: id, where: readConditions(`${path}__properties`, properties) }
-}
-
-function refuseActions (path: string, actions: unknown): void {
-  if (Array.isArray(actions) && actions.length > 0) throw invalidField(path, 'Actions are not supported; name events.')
-}
-
-const SECONDS = new Map([['second', 1], ['minute', 60], ['hour', 3600], ['day', 86_400], ['week', 604_800], ['month', 2_592_000]])
-
-function readFunnelWindow (path: string, fields: Fields): number {
-  const days = fields['funnel_window_days']
-  if (days !== undefined) return readWindow(`${path}__funnel_window_days`, days, 86_400)
-  const interval = fields['funnel_window_interval']
-  if (interval === undefined || interval === null) return 0
-  const unit = SECONDS.get(String(fields['funnel_window_interval_unit'] ?? 'day'))
-  if (unit === undefined) {
-    throw invalidField(`${path}__funnel_window_interval_unit`, `funnel_window_interval_unit must be one of ${[...SECONDS.keys()].join(', ')}.`)
-  }
-  return readWindow(`${path}__funnel_window_interval`, interval, unit)
-}
-
-function readWindow (path: string, value: unknown, unitSeconds: number): number {
-  const seconds = Math.round(Number(value) * unitSeconds)
-  if (typeof value === 'number' && seconds >= 1 && seconds <= 4_294_967_295) return seconds
-  throw invalidField(path, 'The window after exposure must be a number above 0.')
-}
-
-function fieldsOfKind (kind: MetricKind): readonly string[] {
-  if (kind === 'ratio') return ['numerator', 'denominator']
-  return kind === 'retention' ? RETENTION_FIELDS : ['event', 'steps', 'property', 'where']
-}
-
-const FIELDS_OF_ALL = [
-  'name', 'kind', 'window_days', 'lower_bound_percentile', 'upper_bound_percentile', 'ignore_zeros', 'quantile', 'role', 'goal', 'margin'
-]
-
-function readOwnForm (path: string, fields: Fields): Metric {
-  const { event, steps, where, window_days: windowDays } = fields
-  const kind = METRIC_KINDS.find((known) => known === fields['kind'])
-  if (kind === undefined) throw invalidField(`${path}__kind`, `kind of a metric must be one of ${METRIC_KINDS.join(', ')}.`)
-  refuseUnknown(path, fields, [...fieldsOfKind(kind), ...FIELDS_OF_ALL])
-  const shared = {
-    ...readOptions(path, fields, kind), name: readName(fields), kind,
-    windowSeconds: windowDays === undefined ? 0 : readWindow(`${path}__window_days`, windowDays, 86_400)
-  }
-  if (kind === 'retention') {
-    const returns = [readOwnStep(`${path}__completion_event`, fields['completion_event']), readOwnStep(`${path}__start_event`, fields['start_event'])]
-    const retention = readRetention(path, fields)
-    return { ...ONE_VALUE, ...shared, steps: returns, property: null, isRatio: true, retention }
-  }
-  if (kind === 'ratio') {
-    const [above, below] = (['numerator', 'denominator'] as const).map((name) => readPart(`${path}__${name}`, fields[name]))
-    if (above === undefined || below === undefined) throw new RangeError('a ratio has two parts')
+    .map(({ id, properties, at }) => ({ event: id, where: readConditions(`${at}__properties`, properties) }))
+  if (insight === 'FUNNELS') {
     return {
-      ...shared, steps: [above.step, below.step], isRatio: true,
-      property: above.property, caps: above.caps, belowProperty: below.property, belowCaps: below.caps
+      ...readShared(path, fields, 'funnel'), steps,
+      windowSeconds: days !== undefined ? readWindow(`${path}__funnel_window_days`, days, 'day') : readWindow(`${path}__funnel_window_interval`, interval, unit)
     }
   }
-  const list = Array.isArray(steps) ? steps : [{ event, where }]
-  if (kind !== 'funnel' && list.length !== 1) throw invalidField(`${path}__steps`, `A metric of kind ${kind} has one event.`)
+  if (steps.length > 1) throw invalidField(`${path}__events`, 'A metric of insight TRENDS has one event.')
+  const { math = 'total', math_property: property = null } = unordered[0] ?? {}
+  const kind = KIND_OF_MATH[math]
+  const hasProperty = kind === 'sum' || kind === 'mean'
+  if (hasProperty && property === null) throw invalidField(`${path}__events__0__math_property`, `A ${kind} needs the name of a property.`)
+  return { ...readShared(path, fields, kind), steps, property: hasProperty ? property : null }
+}
+
+function readOwnForm (path: string, value: Fields): Metric {
+  const kind = METRIC_KINDS.find((known) => known === value['kind'])
+  if (kind === undefined) throw invalidField(`${path}__kind`, `kind of a metric must be one of ${METRIC_KINDS.join(', ')}.`)
+  const fields = OWN_READERS[kind](path, value)
+  const { numerator, denominator, start_event: start, completion_event: completion, steps, event, where } = fields
+  const shared = {
+    ...readShared(path, fields, kind), property: fields.property ?? null, windowSeconds: readWindow(`${path}__window_days`, fields.window_days, 'day')
+  }
+  if (start !== undefined && completion !== undefined) {
+    const both = [readStep(`${path}__completion_event`, completion), readStep(`${path}__start_event`, start)]
+    return { ...shared, steps: both, isRatio: true, retention: readRetention(path, fields) }
+  }
+  if (numerator !== undefined && denominator !== undefined) {
+    return {
+      ...shared, isRatio: true, steps: [readStep(`${path}__numerator`, numerator), readStep(`${path}__denominator`, denominator)],
+      property: numerator.property ?? null, caps: readCaps(`${path}__numerator`, numerator),
+      belowProperty: denominator.property ?? null, belowCaps: readCaps(`${path}__denominator`, denominator)
+    }
+  }
+  if (steps === undefined) {
+    if (event === undefined) throw invalidField(`${path}__event`, 'event of a metric must be the name of an event.', 'required')
+    return { ...shared, steps: [readStep(path, { event, where })] }
+  }
+  if (event !== undefined || where !== undefined) throw invalidField(`${path}__${event === undefined ? 'where' : 'event'}`, 'A metric with steps has its events and conditions there.')
+  if (kind !== 'funnel' && steps.length > 1) throw invalidField(`${path}__steps`, `A metric of kind ${kind} has one event.`)
+  return { ...shared, steps: steps.map((each, index) => readStep(`${path}__steps__${index}`, each)) }
+}
+
+/** What both forms have; the rest as of a metric of one value. @throws {HttpError} 400 for what contradicts itself. */
+function readShared (path: string, fields: Pick<OwnFields, 'name' | 'role' | 'goal' | 'margin' | 'quantile'> & Bounds, kind: MetricKind): Metric {
+  const { name = '', role = null, goal, margin, quantile = null } = fields
+  const caps = readCaps(path, fields)
+  if (kind === 'funnel' && caps !== null) throw invalidField(`${path}__upper_bound_percentile`, 'A funnel has no outliers.')
+  if (quantile !== null && (kind === 'funnel' || caps !== null)) {
+    throw invalidField(`${path}__quantile`, 'quantile is for a count, sum or mean without percentile bounds.')
+  }
+  if ((role === 'guardrail') !== (margin !== undefined)) {
+    throw invalidField(`${path}__margin`, 'A guardrail has a margin, in percent of the baseline; other metrics have none.')
+  }
   return {
-    ...ONE_VALUE,
-    ...shared,
-    steps: limitSteps(`${path}__steps`, list.map((step, index) => readOwnStep(Array.isArray(steps) ? `${path}__steps__${index}` : path, step))),
-    property: readProperty(`${path}__property`, kind, fields['property'] ?? null)
+    name, kind, caps, quantile, role, steps: [], property: null, belowProperty: null, belowCaps: null, isRatio: false,
+    windowSeconds: 0, retention: null, isIncreaseGood: goal !== 'decrease', margin: (margin ?? 0) / 100
   }
 }
 
-/** One sum of a ratio: of a property, or the number of events. */
-function readPart (path: string, value: unknown): { step: MetricStep, property: string | null, caps: Caps | null } {
-  const fields = fieldsOf(value)
-  refuseUnknown(path, fields, ['event', 'where', 'property', 'lower_bound_percentile', 'upper_bound_percentile', 'ignore_zeros'])
-  const { property = null } = fields
-  return {
-    step: readOwnStep(path, fields), caps: readCaps(path, fields),
-    property: property === null ? null : readProperty(`${path}__property`, 'sum', property)
-  }
+function readStep (path: string, step: string | { event: string, where?: unknown }): MetricStep {
+  return typeof step === 'string' ? { event: step, where: [] } : { event: step.event, where: readConditions(`${path}__where`, step.where) }
 }
 
-/** A field that would be ignored is mostly a misspelt one. */
-function refuseUnknown (path: string, fields: Fields, known: readonly string[]): void {
-  const unknown = Object.keys(fields).find((name) => !known.includes(name))
-  if (unknown !== undefined) throw invalidField(`${path}__${unknown}`, `A metric of this kind has no ${unknown}.`)
+function readWindow (path: string, value: number | undefined, unit: keyof typeof SECONDS): number {
+  if (value === undefined) return 0
+  const seconds = Math.round(value * SECONDS[unit])
+  if (seconds >= 1 && seconds <= 4_294_967_295) return seconds
+  throw invalidField(path, 'The window after exposure must be at least a second and less than 136 years.')
 }
 
-function readOwnStep (path: string, value: unknown): MetricStep {
-  const { event, where } = typeof value === 'string' ? { event: value } : fieldsOf(value)
-  if (typeof event !== 'string' || event === '') throw invalidField(`${path}__event`, 'event of a metric must be the name of an event.')
-  return { event, where: readConditions(`${path}__where`, where) }
+type Bounds = Pick<OwnFields, 'lower_bound_percentile' | 'upper_bound_percentile' | 'ignore_zeros'>
+
+function readCaps (path: string, { ignore_zeros: ignoresZeros = false, ...bounds }: Bounds): Caps | null {
+  const { lower_bound_percentile: lower = null, upper_bound_percentile: upper = null } = bounds
+  if (lower !== null && upper !== null && lower >= upper) throw invalidField(`${path}__lower_bound_percentile`, 'lower_bound_percentile must be below upper_bound_percentile.')
+  return lower === null && upper === null ? null : { lower, upper, ignoresZeros }
 }
 
-function limitSteps (path: string, steps: MetricStep[]): MetricStep[] {
-  if (steps.length >= 1 && steps.length <= MAX_STEPS) return steps
-  throw invalidField(path, `A funnel has 1 to ${MAX_STEPS} steps.`)
-}
-
-function readProperty (path: string, kind: MetricKind, property: unknown): string | null {
-  if (kind !== 'sum' && kind !== 'mean') return null
-  if (typeof property === 'string' && property !== '') return property
-  throw invalidField(path, `A ${kind} needs the name of a property.`)
-}
-
-function readName ({ name }: Fields): string {
-  return typeof name === 'string' ? name : ''
+function readRetention (path: string, fields: OwnFields): Retention {
+  const { retention_window_start: from = 1, retention_window_end: to = 7, retention_window_unit: unit = 'day', start_handling: handling } = fields
+  if (to < from) throw invalidField(`${path}__retention_window_end`, 'retention_window_end must not be below retention_window_start.')
+  return { from, to, unit, isLastSeen: handling === 'last_seen' }
 }
 
 /**

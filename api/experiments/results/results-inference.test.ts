@@ -115,7 +115,10 @@ t.test('corrects primary metrics together, explores the others, and judges guard
     [{ kind: 'count', event: 'paid', upper_bound_percentile: 99 }, 'upper_bound_percentile'], [{ kind: 'ratio', numerator: { event: 'a' }, denominator: { event: '' } }, 'denominator__event'],
     [{ kind: 'ratio', numerator: { event: 'a', math: 'avg' }, denominator: { event: 'b' } }, 'numerator__math'], [{ kind: 'count', event: 'a', upper_percentile: 0.9 }, 'upper_percentile'],
     [{ kind: 'retention', start_event: { event: 'a' }, completion_event: { event: 'b' }, retention_window_start: 3, retention_window_end: 2 }, 'retention_window_end'],
-    [{ kind: 'retention', start_event: { event: 'a' } }, 'completion_event__event']
+    [{ kind: 'retention', start_event: { event: 'a' } }, 'completion_event'], [{ kind: 'count', event: 'a', property: 'amount' }, 'property'],
+    [{ kind: 'funnel', steps: [{ event: 'a', math: 'dau' }] }, 'steps__0__math'], [{ kind: 'funnel', steps: ['a'], where: [] }, 'where'],
+    [{ kind: 'mean', event: 'a' }, 'property'], [{ kind: 'count' }, 'event'], [{ kind: 'count', event: 'a', window_days: 1e9 }, 'window_days'],
+    [{ insight: 'FUNNELS', events: [{ id: 'a' }], funnel_order_type: 'unordered' }, 'funnel_order_type']
   ] as const) {
     await api.call('PATCH', `~/experiments/${experiment.id}`, { secondary_metrics: [metric] })
     t.match(await api.call('GET', `~/experiments/${experiment.id}/secondary_results`), { status: 400, body: { attr: `secondary_metrics__0__${attr}` } }, attr)

@@ -4,9 +4,9 @@
             variant,
             saw_several,
             exposed_at,
-            multiIf(not_started, -2, is_before, -1, dateDiff('day', {first_day:Date32}, toDate32(happened.1, {timezone:String}))) AS day,
-            happened.2 AS events, toInt256(happened.2) AS wholes, 0. AS rests,
-            1 - happened.2 AS below_events, toInt256(1 - happened.2) AS below_wholes, 0. AS below_rests
+            toInt32(multiIf(not_started, -2, is_before, -1, dateDiff('day', {first_day:Date32}, toDate32(happened.1, {timezone:String})))) AS day,
+            toFloat64(happened.2) AS own,
+            1 - own AS own_below
         FROM
         (
             SELECT
