@@ -147,7 +147,7 @@ export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, m
   const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
   const parameters = buildParameters(scope, metric, days)
   const askWith = async <T>(query: string, whole: WholeType): Promise<T[]> =>
-    await askRows<T>(clickhouse, fillIn(query, { scope, metric, whole }), parameters, SETTINGS)
+    await askRows<T>(clickhouse, fillIn(query, scope, metric, whole), parameters, SETTINGS)
   const ask = async <T extends { size: number }>(query: string): Promise<T[]> => {
     const rows = await askWith<T>(query, 'toInt64')
     return rows.some(({ size }) => size > LARGEST_NARROW) ? await askWith<T>(query, 'toInt256') : rows
@@ -166,11 +166,8 @@ export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, m
   return { ...nothing, changes, blocks, caps: rows[0]?.caps ?? [] }
 }
 
-interface Asked { scope: MetricScope, metric: Metric, whole: WholeType }
-
 /** Puts in what depends on the metric; what people wrote stands there as quoted text, and is not searched again. */
-function fillIn (query: string, { scope, metric, whole }: Asked): string {
-  const { exposure, groupType } = scope
+function fillIn (query: string, { exposure, groupType }: MetricScope, metric: Metric, whole: WholeType): string {
   const columns = columnsOf(metric, exposure.lookback)
   const pairs = pairsOf(columns.length).map(([i, j]) => [columns[i]?.name, columns[j]?.name])
   const texts: Record<string, string> = {
