@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_124,
+  lines: 86_111,
   serverLines: 5_500,
   platformLines: 4_803,
-  trackedFiles: 1_664,
+  trackedFiles: 1_666,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
