@@ -65,6 +65,10 @@ t.test('behind TLS the cookie is sent over TLS only', async (t) => {
   const login = await send(api, 'POST', '/console/session', { body: { personal_api_key: api.key }, headers })
 
   t.match(login.headers['set-cookie'], /; Secure/)
+
+  const atHome = await createTestApi(t, { publicUrl: 'https://millrace.example.com' })
+  const behind = await send(atHome, 'POST', '/console/session', { body: { personal_api_key: atHome.key } })
+  t.match(behind.headers['set-cookie'], /; Secure/, 'also when no proxy is trusted: people use the public URL')
 })
 
 t.test('refuses wrong keys and bodies with a reason', async (t) => {

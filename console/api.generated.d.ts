@@ -2813,7 +2813,7 @@ export interface paths {
         head?: never;
         /**
          * Change the roles of a user, or disable the user
-         * @description Disabling ends all sessions and revokes all keys of the user; enabling does not bring them back. For administrators of all projects.
+         * @description Disabling ends all sessions of the user and revokes all keys that the user has or made; enabling does not bring them back. For administrators of all projects.
          *
          *     Requires the scope *.
          */
@@ -5422,6 +5422,8 @@ export interface operations {
                             last_used_at: string | null;
                             /** @description Revoking any of these keys revokes this one. */
                             made_by: string[];
+                            /** @description Users besides the owner whose rights limit the key. Disabling any of them revokes it. */
+                            made_by_users: number[];
                             /** @description First and last four characters. */
                             mask_value: string;
                             /** Format: date-time */
@@ -5497,6 +5499,8 @@ export interface operations {
                         last_used_at: string | null;
                         /** @description Revoking any of these keys revokes this one. */
                         made_by: string[];
+                        /** @description Users besides the owner whose rights limit the key. Disabling any of them revokes it. */
+                        made_by_users: number[];
                         /** @description First and last four characters. */
                         mask_value: string;
                         /** Format: date-time */
@@ -5583,6 +5587,8 @@ export interface operations {
                         last_used_at: string | null;
                         /** @description Revoking any of these keys revokes this one. */
                         made_by: string[];
+                        /** @description Users besides the owner whose rights limit the key. Disabling any of them revokes it. */
+                        made_by_users: number[];
                         /** @description First and last four characters. */
                         mask_value: string;
                         /** Format: date-time */

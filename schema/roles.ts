@@ -43,17 +43,30 @@ export function scopesOf ({ role, sees_persons: seesPersons }: Omit<Membership, 
   return role === 'viewer' && seesPersons ? [...VIEWER, 'event:read', 'person:read'] : SCOPES_OF[role]
 }
 
+/** What a key or a session says that it may do, and what limits it. */
+export interface Limited extends Pick<Rights, 'scopes' | 'projectIds'> {
+  /** Roles of its owner, and of each user who made it, if they have some. Empty: it may do what it says. */
+  limits: ReadonlyArray<readonly Membership[]>
+}
+
 /**
- * The rights of a key or session that its owner has, too.
+ * The rights of a key or session that its owner and its makers have, too.
  *
- * @param roles      Of the owner; null: the owner is an account whose keys may do what they say.
- * @param projectId  Where; null: on a route about no project, where an owner with roles in some projects may do what
+ * @param projectId  Where; null: on a route about no project, where somebody with roles in some projects may do what
  *   all of them allow.
  */
-export function limitRights (
-  key: Pick<Rights, 'scopes' | 'projectIds'>, roles: readonly Membership[] | null, projectId: number | null
-): Rights {
-  if (roles === null) return { ...key, seesPersons: true }
+export function limitRights ({ scopes, projectIds, limits }: Limited, projectId: number | null): Rights {
+  const said: Rights = { scopes, projectIds, seesPersons: true }
+  return limits.reduce((rights, roles) => limitTo(rights, roles, projectId), said)
+}
+
+/** Whether SQL may be run, which reads persons of all projects: rights in one of them do not reach the others. */
+export function maySql (limited: Limited): boolean {
+  const { projectIds, seesPersons } = limitRights(limited, null)
+  return projectIds === null && seesPersons
+}
+
+function limitTo (key: Rights, roles: readonly Membership[], projectId: number | null): Rights {
   const isEverywhere = roles.some(({ project_id: id }) => id === null)
   const projectIds = isEverywhere
     ? key.projectIds
@@ -64,7 +77,7 @@ export function limitRights (
   if (counted.length === 0) return { scopes: [], projectIds, seesPersons: false }
   // In a project, the role there and the role everywhere add up; across projects, only what all allow counts.
   const allowed = counted.map(scopesOf).reduce(isAcross ? intersect : unite)
-  return { scopes: intersect(key.scopes, allowed), projectIds, seesPersons: allowsScope(allowed, 'person:read') }
+  return { scopes: intersect(key.scopes, allowed), projectIds, seesPersons: key.seesPersons && allowsScope(allowed, 'person:read') }
 }
 
 function intersect (one: readonly string[], other: readonly string[]): readonly string[] {

@@ -1,6 +1,9 @@
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import { HttpError } from '../../engines/errors.ts'
+import { selectRoles } from '../../platform/directory/read-keys.ts'
+import { limitRights, maySql, type Membership } from '../../schema/roles.ts'
+import { allowsScope } from '../../schema/scopes.ts'
 import { notFound } from '../http/answer-errors.ts'
 import { type Row, time } from '../http/json-schema.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
@@ -74,14 +77,18 @@ export interface SharedBoard {
   tiles: Tile[]
 }
 
-/** @returns null for a key of no link, and of one that has ended. */
+/** @returns null for a key of no link, and of one that has ended: also when whoever made it may no longer make it. */
 export async function findSharedBoard (sql: Sql, keyHash: string): Promise<SharedBoard | null> {
-  const [found] = await sql<SharedBoard[]>`
+  const [found] = await sql<(SharedBoard & { roles: Membership[] | null })[]>`
     SELECT l.id AS "linkId", l.created_at AS "madeAt", b.project_id AS "projectId", p.timezone, b.name, b.description,
       (SELECT coalesce(jsonb_agg(tile ORDER BY place), '[]') FROM jsonb_array_elements(b.tiles) WITH ORDINALITY AS t (tile, place)
        WHERE tile ->> 'kind' = 'question' OR EXISTS (SELECT FROM saved_queries q
-         WHERE q.id = (tile ->> 'id')::integer AND q.id = ANY(l.saved_queries) AND q.project_id = b.project_id AND q.updated_at <= l.created_at)) AS tiles
-    FROM board_links l JOIN boards b ON b.id = l.board_id JOIN projects p ON p.id = b.project_id
-    WHERE l.key_hash = ${keyHash} AND (l.expires_at IS NULL OR l.expires_at > now())`
-  return found ?? null
+         WHERE q.id = (tile ->> 'id')::integer AND q.id = ANY(l.saved_queries) AND q.project_id = b.project_id AND q.updated_at <= l.created_at)) AS tiles, ${selectRoles(sql)}
+    FROM board_links l JOIN boards b ON b.id = l.board_id JOIN projects p ON p.id = b.project_id LEFT JOIN users u ON u.id = l.created_by
+    WHERE l.key_hash = ${keyHash} AND (l.expires_at IS NULL OR l.expires_at > now()) AND u.disabled_at IS NULL`
+  if (found === undefined) return null
+  const { roles, tiles, ...board } = found
+  const maker = { scopes: ['*'], projectIds: null, limits: roles === null ? [] : [roles] }
+  if (!allowsScope(limitRights(maker, board.projectId).scopes, 'query:write')) return null
+  return { ...board, tiles: maySql(maker) ? tiles : tiles.filter(({ kind }) => kind === 'question') }
 }

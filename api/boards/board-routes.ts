@@ -7,6 +7,7 @@ import { array, integer, nullableObject, object, optional, string } from '../htt
 import { type Access, limitRate, requireSql } from '../http/personal-key-access.ts'
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
+import { recordRequests } from '../people/record.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf } from '../queries/sql-routes.ts'
 import { answerSchema, definitionSchema } from '../questions/question-schemas.ts'
@@ -140,11 +141,12 @@ export async function sharedBoardRoutes (
     const recheck: Access['recheck'] = async () => {}
     const { projectId } = board
     const rights = { scopes: [], projectIds: [projectId], seesPersons: true }
-    const nobody = { isSession: false, userId: 0, roles: null, maySql: false, rightsIn: () => rights }
+    const nobody = { isSession: false, userId: 0, limits: [], maySql: false, rightsIn: () => rights }
     request.access = { ...rights, ...nobody, keyHash, projectId, recheck }
     request.sharedBoard = board
   })
   await app.register(limitRate, { maxPerMinute: managementRateLimit })
+  await app.register(recordRequests, { sql })
 
   app.get('/', {
     schema: {
@@ -154,6 +156,7 @@ export async function sharedBoardRoutes (
   }, async (request) => sharedBoardOf(request))
 
   app.get<{ Params: { tile_kind: string, tile_id: number } }>('/answers/:tile_kind/:tile_id', {
+    config: { recorded: 'sql' },
     schema: {
       tags: ['boards'], security, summary: 'Answer the tiles of a board by its link', description: 'As on the board, without the SQL.',
       params: optional(ofTile), response: { 200: { $ref: 'TileAnswer#' } }

@@ -63,9 +63,11 @@ export function buildPage<T> (request: FastifyRequest, base: string, content: Pa
   const link = (to: number, after?: string): string =>
     linkWith(request, base, { limit: String(limit), offset: String(to), after })
   const more = content.more ?? offset + content.results.length < content.count
+  // A cursor has the name of the last item, which may be the mail address of a person.
+  const after = request.access?.seesPersons === false ? undefined : content.after
   return {
     count: content.count,
-    next: more ? link(offset + limit, content.after) : null,
+    next: more ? link(offset + limit, after) : null,
     previous: offset > 0 ? link(Math.max(0, offset - limit)) : null,
     results: content.results
   }

@@ -6,14 +6,14 @@ import { HttpError } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { limitRights, type Membership, type Rights } from '../../schema/roles.ts'
+import { type Limited, limitRights, maySql, type Rights } from '../../schema/roles.ts'
 import { requireScope, type Scope } from '../../schema/scopes.ts'
 import { recordKeyUse } from '../projects/personal-keys.ts'
 import { notFound } from './answer-errors.ts'
 import { parseInteger } from './request-values.ts'
 
 /** Who sends a request, and for which project. */
-export interface Access extends Rights {
+export interface Access extends Rights, Pick<Limited, 'limits'> {
   /** Of the personal key, or of the session of a user. */
   keyHash: string
   /** True: a user has logged in without a key. */
@@ -21,8 +21,6 @@ export interface Access extends Rights {
   userId: number
   /** Project of the path; 0 on routes without one. */
   projectId: number
-  /** Of that user; null: an account whose keys may do what they say. */
-  roles: readonly Membership[] | null
   /** Whether it may run SQL, which reads persons of all projects, and let others see its answers. */
   maySql: boolean
   /** What the same key or session may do in a project. */
@@ -123,21 +121,19 @@ interface FoundKey { key: PersonalKey, findAgain: () => Promise<PersonalKey | nu
 async function grant (
   request: FastifyRequest, { key, findAgain }: FoundKey, options: AuthenticateOptions
 ): Promise<Access> {
-  const { hash, owner, roles, isSession = false } = key
+  const { hash, owner, limits, isSession = false } = key
   if (owner === null) throw new Error('the keys were read without their owners')
   const scope = request.routeOptions.config.scope
-  const ofNone = limitRights(key, roles, null)
+  const ofNone = limitRights(key, null)
   // What the key does not say is refused whether or not there is such a project.
   if (scope !== undefined) requireScope(key.scopes, scope)
   const projectId = await resolveProject(request, ofNone, options.keys)
-  const rightsIn = (id: number): Rights => limitRights(key, roles, id)
+  const rightsIn = (id: number): Rights => limitRights(key, id)
   const rights = projectId === 0 ? ofNone : rightsIn(projectId)
   if (scope !== undefined) requireScope(rights.scopes, scope)
   if (!isSession) recordKeyUse(options.sql, { hash, owner, now: options.now() })
   return {
-    ...rights, keyHash: hash, isSession, userId: owner.userId, projectId, roles, rightsIn,
-    // By the rights in no project: those in one do not reach the others.
-    maySql: ofNone.projectIds === null && ofNone.seesPersons,
+    ...rights, keyHash: hash, isSession, userId: owner.userId, projectId, limits, rightsIn, maySql: maySql(key),
     async recheck () {
       const found = await findAgain()
       if (found === null) throw notAuthenticated()

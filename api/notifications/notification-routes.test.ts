@@ -85,6 +85,29 @@ t.test('an alert is about something that can be watched, with a condition of its
   t.equal(answer.status, 403, 'SQL reads all projects')
 })
 
+t.test('an alert runs SQL only with the rights of whoever changed it last', async (t) => {
+  const { query, board, target } = await plant()
+  const email = 'both@example.com'
+  const roles = [{ project_id: null, role: 'viewer' }, { project_id: api.projectId, role: 'editor' }]
+  t.equal((await api.call('POST', '/api/invitations', { email, roles })).status, 201)
+  const { key } = await createPersonalKey(api.sql, { email, label: '', scopes: ['*'], projectIds: null, expiresAt: null })
+  await api.keys.refresh()
+  const callAs = async (method: 'POST' | 'PATCH', path: string, payload: object) =>
+    await send(api.app, { method, url: `/api/projects/${api.projectId}/alerts${path}`, headers: { authorization: `Bearer ${key}` }, payload })
+  const report = { name: 'report', about: { kind: 'board', id: board }, every: 'day', targets: [target] }
+  const onSql = { name: 'sql', about: { kind: 'saved_query', id: query }, every: 'hour', condition: { is: 'above', value: 1 }, targets: [target] }
+  const mayRunSql = async (id: number) => await api.sql`SELECT may_run_sql AS may FROM alerts WHERE id = ${id}`
+
+  t.match(await callAs('POST', '', onSql), { status: 403, body: { code: 'permission_denied' } })
+  t.match(await callAs('POST', '/dry_run', { about: onSql.about, every: 'hour', condition: onSql.condition }), { status: 403 })
+  const { body: theirs } = await callAs('POST', '', report)
+  t.same(await mayRunSql(theirs.id), [{ may: false }])
+  const { body: ours } = await api.call('POST', '~/alerts', { ...report, name: 'ours' })
+  t.same(await mayRunSql(ours.id), [{ may: true }])
+  t.match(await callAs('PATCH', `/${ours.id}`, { description: 'mine now' }), { status: 200 })
+  t.same(await mayRunSql(ours.id), [{ may: false }], 'with a role in one project only')
+})
+
 t.test('a dry run says when it would have fired', async (t) => {
   const { question, query } = await plant()
   const hours = Array.from({ length: 37 * 24 }, (_, hour) => hour)

@@ -13,9 +13,9 @@ const PASSWORDS_ONLY: ExternalLogin = { provider: null, trustsProxy: false, read
 /** Sessions with every way to begin one, and the record of them. */
 export function composeLogin (given: LoginDeps): SessionOptions & ExternalLogin {
   const deps = { ...given, ...given.login ?? PASSWORDS_ONLY }
-  const { sql, keys, provider, trustsProxy, readRoles } = deps
+  const { sql, keys, publicUrl, provider, trustsProxy, readRoles } = deps
   return {
-    sql, keys, provider, trustsProxy, readRoles,
+    sql, keys, publicUrl, provider, trustsProxy, readRoles,
     sessions: createSessions(deps),
     logIn: createLogIn(deps),
     record: async (line) => await writeRecord(sql, line),

@@ -34,7 +34,6 @@ interface Pending extends LoginChecks { to: string, invitation: string | null }
 
 interface LoginDeps extends SessionOptions, ExternalLogin {
   sql: Sql
-  publicUrl: string
   logger: Logger
   now: () => number
 }
@@ -58,7 +57,7 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
     const pending: Pending = { ...checks, to: readReturnPath(to), invitation }
     reply.setCookie(COOKIE, Buffer.from(JSON.stringify(pending)).toString('base64url'), {
       // The way back comes from the provider's page, with which `strict` cookies are not sent.
-      path: PATH, httpOnly: true, sameSite: 'lax', secure: isOverTls(request), maxAge: LOGIN_SECONDS
+      path: PATH, httpOnly: true, sameSite: 'lax', secure: isOverTls(request, publicUrl), maxAge: LOGIN_SECONDS
     })
     return await reply.header('cache-control', 'no-store').redirect(url, 302)
   })
@@ -107,7 +106,7 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
       UPDATE console_sessions SET claims_read_at = ${new Date(now())}, oidc_tokens = ${tokens === null ? null : seal(tokens, token)}
       WHERE user_id = ${userId} AND token_hash = ${hashToken(token)}`
     await record({ kind: 'login', object: tokens === null ? 'proxy' : 'oidc', userId, address })
-    setCookie(request, reply, token)
+    setCookie(request, reply, token, deps)
     return token
   }
 }, { name: 'login-routes' })

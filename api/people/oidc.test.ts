@@ -71,6 +71,7 @@ t.test('tokens that are not for us, or not of now, are refused', async (t) => {
     'key of others': (claims) => ({ claims, foreignKey: true }),
     expired: (claims) => ({ claims: { ...claims, iat: now - 7200, exp: now - 400 } }),
     early: (claims) => ({ claims: { ...claims, nbf: now + 400 } }),
+    'made later': (claims) => ({ claims: { ...claims, iat: now + 400, exp: now + 4000 } }),
     subject: ({ sub: _, ...claims }) => ({ claims })
   }
   for (const [name, tamper] of Object.entries(cases)) {
@@ -79,7 +80,7 @@ t.test('tokens that are not for us, or not of now, are refused', async (t) => {
     t.equal(url, '/console#refused=authentication_failed', name)
     t.equal(await sessionOf(browser), 204, name)
   }
-  for (const skew of [{ exp: now - 200, iat: now - 3600 }, { nbf: now + 200 }]) {
+  for (const skew of [{ exp: now - 200, iat: now - 3600 }, { nbf: now + 200, iat: now + 200 }]) {
     idp.tamper = (claims) => ({ claims: { ...claims, ...skew } })
     t.match(await logIn('mal'), { url: '/console' }, 'clocks may differ by five minutes')
   }
@@ -100,6 +101,24 @@ t.test('a callback works once, in the browser that began, with its own state', a
   t.match(replay.headers.get('location'), '/console#refused=authentication_failed', 'the code was used, whoever has the cookie')
 })
 
+t.test('a login takes over no session of somebody else, and leaves none', async (t) => {
+  const { browser } = await logIn('ada')
+  const ofAda = browser.cookiesOf(origin)
+  browser.cookies.delete(idp.issuer)
+  await logIn('eda', '', browser)
+  t.match(await sessionOf(browser), { email: 'eda@example.com' })
+  const as = async (cookie: string) => (await fetch(`${origin}/api/users/@me`, { headers: { cookie, 'millrace-console': '1' } })).status
+  t.equal(await as(ofAda), 401, 'the session that the browser had is over')
+  t.equal(await as(browser.cookiesOf(origin)), 200)
+  // A session that somebody planted in a browser is not the one of whoever logs in there.
+  const planted = (await logIn('eda')).browser.cookiesOf(origin)
+  const victim = new TestBrowser()
+  victim.cookies.set(origin, new Map([['millrace_session', planted.split('=')[1] ?? '']]))
+  await logIn('ada', '', victim)
+  t.not(victim.cookiesOf(origin), planted)
+  t.equal(await as(planted), 401)
+})
+
 t.test('a group that was taken away has no right within five minutes, and an ended login ends here', async (t) => {
   idp.groups.set('flo', ['team'])
   const { browser } = await logIn('flo')
@@ -118,6 +137,11 @@ t.test('a group that was taken away has no right within five minutes, and an end
   time += 299_000
   t.equal(await list(again), 401)
   idp.isRevoked = false
+  const last = (await logIn('flo')).browser
+  idp.tamper = (claims) => ({ claims: { ...claims, sub: 'ada', groups: ['admins'] } })
+  time += 299_000
+  t.equal(await list(last), 401, 'somebody else is no answer')
+  idp.tamper = null
   idp.groups.set('flo', [])
   await logIn('flo')
   t.match(await api.sql`SELECT count(*) AS count FROM memberships m JOIN users u ON u.id = user_id WHERE email = 'flo@example.com'`, [{ count: 0 }])
@@ -139,6 +163,15 @@ t.test('nobody is sent to another host', async (t) => {
     t.ok(/^\/console([/?]|$)/.test(path), to)
   }
   t.match(await logIn('ada', '?to=//evil.example/console'), { url: '/console' })
+  // A cookie that somebody has changed, and an address to log out to.
+  const browser = new TestBrowser()
+  const { url } = await browser.open(LOGIN, { login: 'ada', until: /oidc\/callback/ })
+  const jar = browser.cookies.get(origin)
+  const pending = JSON.parse(Buffer.from(String(jar?.get('millrace_oidc')), 'base64url').toString())
+  jar?.set('millrace_oidc', Buffer.from(JSON.stringify({ ...pending, to: 'https://evil.example/' })).toString('base64url'))
+  t.match(await browser.open(url), { url: `${origin}/console` })
+  const left = await browser.open(`${idp.issuer}/session/end?client_id=millrace&post_logout_redirect_uri=https://evil.example/`)
+  t.match(left.status, 400, 'the provider knows the addresses of its client')
 })
 
 t.test('a proxy in front logs in the user that it names', async (t) => {

@@ -90,6 +90,8 @@ export function createProvider (options: OidcOptions): Provider {
       }).catch((error: unknown) => { throw refusalOf(error) })
       const claims = answer.claims()
       if (claims === undefined) throw refusalOf(new Error('no id token'))
+      // The library looks at exp and nbf only.
+      if (claims.iat > Date.now() / 1000 + SKEW_SECONDS) throw refusalOf(new Error('the id token is of the future'))
       return await identify(config, claims, tokensOf(answer, null), claims.sub)
         .catch((error: unknown) => { throw refusalOf(error) })
     },
@@ -98,8 +100,10 @@ export function createProvider (options: OidcOptions): Provider {
       try {
         const answer = tokens.refreshToken === null ? null : await oidc.refreshTokenGrant(config, tokens.refreshToken)
         const fresh = answer === null ? tokens : tokensOf(answer, tokens)
+        const claims = answer?.claims()
+        if (claims !== undefined && claims.sub !== subject) throw new Error('the id token is of somebody else')
         // An identity token that is not new would repeat the old groups.
-        return await identify(config, answer?.claims() ?? {}, fresh, subject)
+        return await identify(config, claims ?? {}, fresh, subject)
       } catch (error) {
         const refusal = refusalOf(error)
         if (refusal.status === 503) throw refusal

@@ -61,7 +61,7 @@ export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now 
     body: bodyOf(person, 'email'), answer
   }, async ({ body: { email, first_name: firstName = '' } }, access) => {
     requireAllProjects(access)
-    if (access.roles !== null && !access.roles.some(isAdministration)) throw forbidden('Only administrators create users.')
+    if (!access.limits.every((roles) => roles.some(isAdministration))) throw forbidden('Only administrators create users.')
     return await show((await createUser(sql, { email, firstName }).catch(throwInvalid)).id)
   })
 
@@ -90,7 +90,7 @@ export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now 
 
   routes.patch('/users/:id', {
     scope: '*', summary: 'Change the roles of a user, or disable the user', params: idParams, answer,
-    description: 'Disabling ends all sessions and revokes all keys of the user; enabling does not bring them back. For administrators of all projects.',
+    description: 'Disabling ends all sessions of the user and revokes all keys that the user has or made; enabling does not bring them back. For administrators of all projects.',
     body: optional({ first_name: person.first_name, roles: rolesSchema, disabled: { type: 'boolean' } }, { additionalProperties: false })
   }, async ({ params: { id }, body: { first_name: firstName, roles, disabled } }, access) => {
     requireAllProjects(access)

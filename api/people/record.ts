@@ -1,8 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
 import { addressOf } from '../../console/server/session-routes.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { actors } from '../../platform/postgres/actor.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { allowsScope } from '../../schema/scopes.ts'
 import type { Access } from '../http/personal-key-access.ts'
 
 /** A line that no trigger writes: all but changes of tables. */
@@ -49,10 +51,12 @@ export const recordRequests = fastifyPlugin(async (app: FastifyInstance, { sql }
   app.decorateRequest('recordRows', null)
 
   app.addHook('preHandler', async (request) => {
-    const { access, routeOptions: { config: { recorded, scope = '' } } } = request
+    const { access, sharedBoard, routeOptions: { config: { recorded, scope = '' } } } = request
     if (access === null || recorded === undefined) return
+    // Flags are tested without persons then.
+    if (recorded === 'persons' && !allowsScope(access.scopes, 'person:read')) return
     const { personal_api_key: _, ...query } = request.query as Record<string, unknown>
-    const detail = { method: request.method, path: request.url.split('?', 1)[0], query, body: request.body ?? null }
+    const detail = { method: request.method, path: request.url.split('?', 1)[0], query, body: request.body ?? null, link: sharedBoard?.linkId }
     const { id = '', tile_kind: tile } = request.params as { id?: unknown, tile_kind?: string }
     if (tile === 'question') return
     const line = await writeRecord(sql, {
@@ -77,11 +81,13 @@ export const recordRequests = fastifyPlugin(async (app: FastifyInstance, { sql }
 
 function lineOf (
   { userId, keyHash, projectId }: Access
-): { userId: number, keyHash: string, projectId: number | null } {
-  return { userId, keyHash, projectId: projectId === 0 ? null : projectId }
+): { userId: number | null, keyHash: string, projectId: number | null } {
+  // Whoever has a link is nobody.
+  return { userId: userId === 0 ? null : userId, keyHash, projectId: projectId === 0 ? null : projectId }
 }
 
 function countRows (payload: unknown): number {
-  const { results } = (payload ?? {}) as { results?: unknown }
-  return Array.isArray(results) ? results.length : 1
+  const { results, result } = fieldsOf(payload)
+  const rows = results ?? fieldsOf(result).rows
+  return Array.isArray(rows) ? rows.length : 1
 }

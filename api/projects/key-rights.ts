@@ -21,13 +21,14 @@ export const shownKeySchema = object({
   expires_at: { ...timeOrNull, description: 'Null: never.' },
   revoked_at: timeOrNull,
   made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'Revoking any of these keys revokes this one.' },
+  made_by_users: { type: 'array', items: { type: 'integer' }, description: 'Users besides the owner whose rights limit the key. Disabling any of them revokes it.' },
   is_current: { type: 'boolean', description: 'true: the key of this request.' }
 })
 
 /** The columns of a `ShownKey`, for a query on `personal_api_keys AS k` joined to `users AS u`. */
 export function selectShownKey (sql: SqlTemplates, { keyHash }: Pick<Access, 'keyHash'>): Statement {
   return sql`k.id, k.label, k.mask_value, json_build_object('id', u.id, 'email', u.email, 'first_name', u.first_name) AS user,
-    k.scopes, k.project_ids AS scoped_teams, k.created_at, k.last_used_at, k.expires_at, k.revoked_at, k.made_by,
+    k.scopes, k.project_ids AS scoped_teams, k.created_at, k.last_used_at, k.expires_at, k.revoked_at, k.made_by, k.made_by_users,
     k.secure_value = ${keyHash} AS is_current`
 }
 
@@ -55,22 +56,29 @@ export function isWithin (inner: Limits, outer: Limits): boolean {
 /**
  * Reads a key that is about to be changed, and locks it until the end of the transaction.
  *
+ * @param isEnding  A key ends itself, and a person who has logged in each of their own, even one that says more than
+ *   they may do now.
  * @throws {HttpError} 404 for a key that is not seen, 403 for one that may do more than the key of the request.
  */
-export async function lockKey (sql: SqlTemplates, id: string, access: Access): Promise<ShownKey> {
+export async function lockKey (
+  sql: SqlTemplates, id: string, access: Access, { isEnding = false } = {}
+): Promise<ShownKey> {
   const [key] = await sql<ShownKey[]>`
     SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id
     WHERE k.id = ${id} AND ${isSeenBy(sql, access)} FOR UPDATE OF k`
   if (key === undefined) throw notFound()
-  if (isWithin({ scopes: key.scopes, projectIds: key.scoped_teams }, access)) return key
+  const isOwn = key.is_current || (access.isSession && key.user.id === access.userId)
+  if ((isEnding && isOwn) || isWithin({ scopes: key.scopes, projectIds: key.scoped_teams }, access)) return key
   throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key has more rights than yours.')
 }
 
 /** The key that creates another one, which lasts no longer than it and is revoked with it. */
 export interface Maker {
-  /** Null: a user who has logged in, and whose keys last as long as they say. */
+  /** Null: a user who has logged in. */
   id: string | null
   expiresAt: Date | null
+  /** Whose rights limit what it makes: its owner, and those who made it. */
+  users: number[]
 }
 
 /** Any number, the same in every version: the advisory lock under which personal keys are made and revoked. */
@@ -85,10 +93,12 @@ export async function changeKeys<T> (sql: Sql, change: (tx: SqlTemplates) => Pro
 }
 
 /** The key of a request, which is about to make another one. @throws {HttpError} 401 when it ended meanwhile. */
-export async function readMaker (tx: SqlTemplates, { keyHash, isSession }: Pick<Access, 'keyHash' | 'isSession'>): Promise<Maker> {
-  if (isSession) return { id: null, expiresAt: null }
+export async function readMaker (
+  tx: SqlTemplates, { keyHash, isSession, userId }: Pick<Access, 'keyHash' | 'isSession' | 'userId'>
+): Promise<Maker> {
+  if (isSession) return { id: null, expiresAt: null, users: [userId] }
   const [maker] = await tx<Maker[]>`
-    SELECT id, expires_at AS "expiresAt" FROM personal_api_keys
+    SELECT id, expires_at AS "expiresAt", made_by_users || user_id AS users FROM personal_api_keys
     WHERE secure_value = ${keyHash} AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
   if (maker !== undefined) return maker
   throw new HttpError(401, 'authentication_error', 'invalid_personal_api_key', 'Personal API key has expired or was revoked.')
@@ -104,9 +114,10 @@ export async function inheritKeys (tx: SqlTemplates, { from, to }: { from: strin
   await tx`UPDATE personal_api_keys SET made_by = made_by || ${to}::uuid WHERE ${from}::uuid = ANY(made_by) AND id <> ${to}`
 }
 
-/** Revokes all keys of a user, with what they made. */
+/** Revokes all keys that a user has or made, with what they made. */
 export async function revokeKeysOf (tx: SqlTemplates, userId: number): Promise<void> {
-  const keys = await tx<{ id: string }[]>`SELECT id FROM personal_api_keys WHERE user_id = ${userId} AND revoked_at IS NULL`
+  const keys = await tx<{ id: string }[]>`
+    SELECT id FROM personal_api_keys WHERE (user_id = ${userId} OR ${userId} = ANY(made_by_users)) AND revoked_at IS NULL`
   for (const { id } of keys) await revokeWithMade(tx, id)
 }
 

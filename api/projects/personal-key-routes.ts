@@ -48,7 +48,8 @@ interface KeyDeps { sql: Sql, publicUrl: string, now: () => number }
 /**
  * Personal keys. A key makes, rotates and revokes only keys that may do no more than itself, and what it made ends with
  * it: anyone who gets hold of a limited one can neither widen it nor keep it nor lock an administrator out. It sees
- * those of its own user; one with the scope `*` for all projects sees and makes those of everybody.
+ * those of its own user; one with the scope `*` for all projects sees and makes those of everybody. What a user makes
+ * for others never exceeds the user, and ends with the account.
  */
 export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): Promise<void> {
   const { sql, publicUrl } = deps
@@ -81,7 +82,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
     summary: 'Revoke a personal key and the keys created with it', params: uuidParams,
     description: 'Every process refuses them within a second.', answer: { type: 'null', description: 'Revoked.' }
   }, async ({ params: { id } }, access) => await changeKeys(sql, async (tx) => {
-    const key = await lockKey(tx, id, access)
+    const key = await lockKey(tx, id, access, { isEnding: true })
     await revokeWithMade(tx, key.id)
   }))
 }
@@ -109,7 +110,8 @@ export async function createKey (
     const maker = await readMaker(tx, access)
     if (expiresAt !== null && outlasts(expiresAt, maker)) throw invalidField('expires_at', 'A key cannot make a key that lasts longer than itself.')
     const madeBy = maker.id === null ? [] : [maker.id]
-    const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy }
+    const ends = expiresAt ?? maker.expiresAt
+    const key = { userId, label, scopes, projectIds, expiresAt: ends, madeBy, madeByUsers: maker.users }
     return await insertKey(tx, key, access)
   })
 }
@@ -126,8 +128,9 @@ async function rotateKey (
     if (!isUsable(old, now())) throw invalidField('id', 'It can no longer be used: create a new key.')
     if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
     const madeBy = [...new Set([...old.made_by, ...maker.id === null ? [] : [maker.id]])]
-    const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt } = old
-    const key = { userId: old.user.id, label, scopes, projectIds, expiresAt, madeBy }
+    const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt, made_by_users: makers } = old
+    const madeByUsers = [...makers, ...maker.users]
+    const key = { userId: old.user.id, label, scopes, projectIds, expiresAt, madeBy, madeByUsers }
     const fresh = await insertKey(tx, key, access)
     await inheritKeys(tx, { from: old.id, to: fresh.id })
     await tx`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, ${endsAt}) WHERE id = ${old.id}`
@@ -148,6 +151,8 @@ interface NewKey {
   projectIds: readonly number[] | null
   expiresAt: Date | null
   madeBy: string[]
+  /** May name the owner, and somebody twice. */
+  madeByUsers: number[]
 }
 
 async function insertKey (sql: SqlTemplates, key: NewKey, access: Access): Promise<CreatedKey> {
@@ -157,10 +162,11 @@ async function insertKey (sql: SqlTemplates, key: NewKey, access: Access): Promi
     FROM users u WHERE u.id = ${key.userId} AND u.disabled_at IS NULL`
   if (owner === undefined) throw invalidField('user_id', `There is no user ${key.userId}.`)
   if (owner.usable >= MAX_KEYS_OF_USER) throw invalidField('user_id', `A user has at most ${MAX_KEYS_OF_USER} keys that can be used: revoke some.`)
+  const others = [...new Set(key.madeByUsers)].filter((id) => id !== key.userId)
   const [row] = await sql<[{ id: string }]>`
-    INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at, made_by)
+    INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at, made_by, made_by_users)
     VALUES (${key.userId}, ${key.label}, ${hashPersonalKey(value)}, ${maskKey(value)}, ${key.scopes}::text[],
-      ${key.projectIds === null ? null : [...key.projectIds]}::integer[], ${key.expiresAt}, ${key.madeBy}::uuid[])
+      ${key.projectIds === null ? null : [...key.projectIds]}::integer[], ${key.expiresAt}, ${key.madeBy}::uuid[], ${others}::integer[])
     RETURNING id`
   const [created] = await sql<[ShownKey]>`
     SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id WHERE k.id = ${row.id}`

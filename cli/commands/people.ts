@@ -45,7 +45,7 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     })
 
   users.command('disable')
-    .description('end all sessions of a user and revoke the keys, for good')
+    .description('end all sessions of a user and permanently revoke the keys that the user has or made')
     .argument('<email>', 'address of the user')
     .action(async (email: string) => {
       const api = await context.api()

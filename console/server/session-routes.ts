@@ -12,6 +12,8 @@ export interface SessionOptions {
   keys: KeyDirectory
   sessions: Sessions
   logIn: LogIn
+  /** Base URL that people use; empty: any. */
+  publicUrl: string
   /** Writes a line of the record. */
   record: (line: LoginLine) => Promise<unknown>
   /** Whether whoever logged the user in still does; reads what they may do again when that is old. */
@@ -100,7 +102,7 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
     await endSession(request, sessions)
     const key = await sessionKeyOf(request, token, options)
     await record({ kind: 'login', object: way, userId: key.owner?.userId ?? null, keyHash: key.hash, address })
-    setCookie(request, reply, token)
+    setCookie(request, reply, token, options)
     return await describeSession(key, sql)
   })
 
@@ -192,7 +194,7 @@ async function sessionKeyOf (
   if (found.keyHash !== null) return await keys.findPersonalKeyByHash(found.keyHash)
   const { userId, roles } = found
   return {
-    hash: hashToken(token), isSession: true, scopes: ['*'], projectIds: null, roles,
+    hash: hashToken(token), isSession: true, scopes: ['*'], projectIds: null, limits: [roles ?? []],
     expiresAt: Infinity, isRevoked: false, owner: { userId, lastUsedAt: null }
   }
 }
@@ -212,30 +214,32 @@ async function endSession (request: FastifyRequest, sessions: Sessions): Promise
   if (token !== undefined) await sessions.end(token)
 }
 
-export function setCookie (request: FastifyRequest, reply: FastifyReply, token: string): void {
+export function setCookie (
+  request: FastifyRequest, reply: FastifyReply, token: string, { publicUrl }: Pick<SessionOptions, 'publicUrl'>
+): void {
   reply.setCookie(SESSION_COOKIE, token, {
     // The management API is below the same root.
     path: '/',
     httpOnly: true,
     sameSite: 'strict',
-    // Ingest sets the header, from what a trusted proxy says.
-    secure: isOverTls(request),
+    secure: isOverTls(request, publicUrl),
     maxAge: SESSION_MAX_MS / 1000
   })
 }
 
-export function isOverTls ({ protocol, headers }: FastifyRequest): boolean {
-  return protocol === 'https' || headers['x-forwarded-proto'] === 'https'
+/** Ingest sets the header, from what a trusted proxy says; without one, the public URL says what people use. */
+export function isOverTls ({ protocol, headers }: FastifyRequest, publicUrl: string): boolean {
+  return protocol === 'https' || headers['x-forwarded-proto'] === 'https' || publicUrl.startsWith('https:')
 }
 
-async function describeSession ({ owner, roles, ...key }: PersonalKey, sql: Sql): Promise<SessionAnswer> {
-  const { scopes, projectIds, seesPersons } = limitRights(key, roles, null)
+async function describeSession ({ owner, ...key }: PersonalKey, sql: Sql): Promise<SessionAnswer> {
+  const { scopes, projectIds, seesPersons } = limitRights(key, null)
   const [user] = await sql<{ email: string, first_name: string }[]>`
     SELECT email, first_name FROM users WHERE id = ${owner?.userId ?? 0}`
   const projects = await sql<Omit<SessionAnswer['projects'][number], 'scopes'>[]>`
     SELECT id, name, timezone, week_starts FROM projects WHERE ${projectIds === null ? sql`true` : sql`id = ANY(${[...projectIds]}::integer[])`} ORDER BY id`
   return {
     email: user?.email ?? '', first_name: user?.first_name ?? '', scopes, all_projects: projectIds === null, sees_persons: seesPersons,
-    projects: projects.map((each) => ({ ...each, scopes: limitRights(key, roles, each.id).scopes }))
+    projects: projects.map((each) => ({ ...each, scopes: limitRights(key, each.id).scopes }))
   }
 }

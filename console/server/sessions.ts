@@ -35,7 +35,7 @@ export interface Sessions {
 export interface SessionUser {
   keyHash: null
   userId: number
-  /** Null: an account without roles, which has no sessions of its own any more. */
+  /** Null: an account without roles, whose sessions may do nothing. */
   roles: Membership[] | null
   /** Of the identity provider, or of a proxy; null of a user with a password. */
   issuer: string | null

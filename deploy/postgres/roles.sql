@@ -26,7 +26,7 @@ GRANT USAGE ON SCHEMA public TO millrace_ingest, millrace_pipeline, millrace_api
 -- Which project a key belongs to and whether it may write there; nothing about persons.
 GRANT SELECT (id, anonymize_ips) ON projects TO millrace_ingest;
 GRANT SELECT (api_key, project_id, expires_at) ON project_api_keys TO millrace_ingest;
-GRANT SELECT (secure_value, user_id, scopes, project_ids, expires_at, revoked_at) ON personal_api_keys TO millrace_ingest;
+GRANT SELECT (secure_value, user_id, scopes, project_ids, expires_at, revoked_at, made_by_users) ON personal_api_keys TO millrace_ingest;
 -- The roles that limit a key; no addresses, no names.
 GRANT SELECT (id, has_roles) ON users TO millrace_ingest;
 GRANT SELECT (user_id, project_id, role, sees_persons) ON memberships TO millrace_ingest;

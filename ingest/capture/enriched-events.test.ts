@@ -70,7 +70,8 @@ t.test('a file that is damaged or missing stops nothing', async (t) => {
 /** Answers with the forwarded headers that reach it. */
 const api = fastify()
 api.post('/decide/', async ({ headers }) => ({
-  for: headers['x-forwarded-for'], host: headers['x-forwarded-host'], proto: headers['x-forwarded-proto']
+  for: headers['x-forwarded-for'], host: headers['x-forwarded-host'], proto: headers['x-forwarded-proto'],
+  login: [headers['remote-user'] ?? [], headers['remote-groups'] ?? []].flat()
 }))
 const apiUrl = await api.listen({ port: 0, host: '127.0.0.1' })
 t.teardown(async () => await api.close())
@@ -101,7 +102,7 @@ for (const [setting, headers] of cases) {
     for (const [index, [header, address]] of headers.entries()) {
       const init = {
         headers: {
-          'content-type': 'application/json', 'x-forwarded-host': 'events.example', 'x-forwarded-proto': 'https',
+          'content-type': 'application/json', 'x-forwarded-host': 'events.example', 'x-forwarded-proto': 'https', 'remote-user': 'eve', 'Remote-Groups': 'admins',
           ...(header === undefined ? {} : { 'x-forwarded-for': header })
         }
       }
@@ -109,12 +110,13 @@ for (const [setting, headers] of cases) {
       const properties = { filler: 'x'.repeat(index < 2 ? 300_000 : 0), address }
       t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, event: 'e', distinct_id: 'd', properties }, init)).status, 200)
 
-      const answer = await (await ingest.post('/decide/', {}, init)).json() as Record<string, string>
+      const answer = await (await ingest.post('/decide/', {}, init)).json() as Record<string, unknown>
       t.match(answer, {
         for: isTrusted && header !== undefined && header !== '' ? header.split(', ').at(header.includes('203') ? -2 : -1) : '127.0.0.1',
         host: isTrusted ? 'events.example' : new URL(ingest.url).host,
         proto: isTrusted ? 'https' : 'http'
       })
+      t.same(answer.login, isTrusted && header !== undefined && header !== '' ? ['eve', 'admins'] : [], `${header}: who has logged in`)
     }
 
     const stored = await takePublishedEvents(ingest.connection, clickhouse)

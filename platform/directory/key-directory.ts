@@ -118,7 +118,7 @@ export function createKeyDirectory (options: KeyDirectoryOptions): KeyDirectory 
     if (personal === undefined) return undefined
     requireScope(personal.scopes, scope)
     const projectId = readProjectId(personal, named)
-    if (personal.roles !== null) requireScope(limitRights(personal, personal.roles, projectId).scopes, scope)
+    if (personal.limits.length > 0) requireScope(limitRights(personal, projectId).scopes, scope)
     return copy.table.projects.get(projectId)
   }
 

@@ -4,7 +4,7 @@ import { createReadActiveRules, type KeyedRules } from './active-rules.ts'
 import { type ActiveQuota, readQuotas } from '../quotas/quota-store.ts'
 import type { Sql, SqlTemplates, Statement } from '../postgres/connect-postgres.ts'
 import { type ErasedIds, type ErasureRow, toErasedIds } from '../../schema/wire/erased-ids.ts'
-import type { Membership } from '../../schema/roles.ts'
+import type { Limited, Membership } from '../../schema/roles.ts'
 
 /** A project, as far as its keys lead to it. */
 export interface Project {
@@ -22,17 +22,12 @@ export interface Project {
 }
 
 /** A personal key, revoked and expired ones included. */
-export interface PersonalKey {
+export interface PersonalKey extends Limited {
   /** The stored form of the key (`hashPersonalKey`), which identifies it. */
   hash: string
-  scopes: readonly string[]
-  /** The projects it has access to; null for all. */
-  projectIds: readonly number[] | null
   /** Epoch milliseconds; `Infinity` for a key without an end. */
   expiresAt: number
   isRevoked: boolean
-  /** What its owner may do, which limits it; null: the owner is an account whose keys may do what they say. */
-  roles: readonly Membership[] | null
   /** Null when owners are not read. */
   owner: KeyOwner | null
   /** True: no key, but the session of a user who has logged in, in the place of one. */
@@ -68,9 +63,11 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
       sql<PersonalKeyRow[]>`
-        SELECT secure_value, scopes, project_ids, expires_at, revoked_at, ${selectRoles(sql)}
-          ${withOwners ? sql`, user_id, last_used_at` : sql``}
-        FROM personal_api_keys k JOIN users u ON u.id = k.user_id`
+        SELECT secure_value, scopes, project_ids, expires_at, revoked_at ${withOwners ? sql`, user_id, last_used_at` : sql``}, (
+          SELECT coalesce(json_agg(roles), '[]') FROM (
+            SELECT ${selectRoles(sql)} FROM users u WHERE u.has_roles AND (u.id = k.user_id OR u.id = ANY(k.made_by_users))
+          ) AS limiting) AS limits
+        FROM personal_api_keys k`
     ])
     // After the keys: whatever was active when a key was made is read with it.
     const [projects, schemas, rules, quotas, erasures] = await Promise.all([
@@ -117,7 +114,7 @@ interface PersonalKeyRow {
   project_ids: number[] | null
   expires_at: Date | null
   revoked_at: Date | null
-  roles: Membership[] | null
+  limits: Membership[][]
   user_id?: number
   last_used_at?: Date | null
 }
@@ -129,7 +126,7 @@ function toPersonalKey (row: PersonalKeyRow): PersonalKey {
     projectIds: row.project_ids,
     expiresAt: toTime(row.expires_at),
     isRevoked: row.revoked_at !== null,
-    roles: row.roles,
+    limits: row.limits,
     owner: row.user_id === undefined ? null : { userId: row.user_id, lastUsedAt: row.last_used_at ?? null }
   }
 }

@@ -1,6 +1,9 @@
-/** The way into the console: login, what the first load weighs, the first page, and what a key may see. */
+/** The way into the console: logins, what the first load weighs, the first page, and what a key or role may see. */
+import type { BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
+import { startIdentityProvider } from '../support/identity-provider.ts'
+import { freePort } from '../support/local-ports.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkScreens, HOSTILE, logIn, openConsole, openPage, send } from './open-console.ts'
 
@@ -8,7 +11,12 @@ import { checkScreens, HOSTILE, logIn, openConsole, openPage, send } from './ope
 const FIRST_SCREEN_BYTES = 90_000 + 25_000
 
 t.test('the entrance of the console', async (t) => {
-  const screens = await openConsole(t)
+  const port = await freePort()
+  const idp = await startIdentityProvider(t, `http://127.0.0.1:${port}`, 'localhost')
+  const screens = await openConsole(t, {
+    MILLRACE_PORT: String(port), MILLRACE_OIDC_ISSUER: idp.issuer, MILLRACE_OIDC_CLIENT_ID: 'millrace',
+    MILLRACE_OIDC_CLIENT_SECRET: 'a secret of the client', MILLRACE_LOGIN_ROLES: 'readers=viewer, team=editor:1'
+  })
   const { stack, browser, open } = screens
   await send(stack, [...HOSTILE, 'paid'].map((event) => ({ event })))
 
@@ -98,7 +106,129 @@ t.test('the entrance of the console', async (t) => {
     await context.close()
   })
 
-  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    await checkScreens(t, screens, ['/health'])
+  /** As after five minutes, in which the groups of everybody are read again. */
+  const passTime = async () => await stack.sql`UPDATE console_sessions SET claims_read_at = claims_read_at - interval '5 minutes'`
+  const statusOf = async (page: Page, path: string) =>
+    (await page.request.get(`${stack.url}/api/${path}`, { headers: { 'millrace-console': '1' } })).status()
+
+  await t.test('the identity provider logs people in with the role of their group, until it is taken away', async (t) => {
+    const context = await openOffline()
+    const page = await context.newPage()
+    await page.goto(`${stack.url}/console/projects/1/flags`)
+    await logInAtProvider(page, 'nobody')
+    await page.getByRole('alert').getByText('Your account at the identity provider has no role here.').waitFor()
+    t.notMatch(page.url(), /refused/)
+    t.equal((await stack.sql`SELECT 1 FROM users WHERE email = 'nobody@example.com'`).length, 0)
+    await leaveProvider(page)
+
+    idp.groups.set('ada', ['readers'])
+    await page.goto(`${stack.url}/console/projects/1/flags`)
+    await logInAtProvider(page, 'ada')
+    await page.getByRole('heading', { name: 'Flags', level: 1 }).waitFor()
+    t.match(page.url(), /\/projects\/1\/flags$/, 'where the login began')
+    await page.getByText('ada@example.com').waitFor()
+    const menu = page.getByRole('navigation')
+    t.equal(await menu.getByRole('link', { name: 'Persons', exact: true }).count(), 0, 'a viewer')
+    t.equal(await statusOf(page, 'projects/1/persons'), 403)
+    t.match(await context.cookies(stack.url), [{ name: 'millrace_session', httpOnly: true, sameSite: 'Strict' }])
+    t.match(await stack.sql`SELECT oidc_issuer, oidc_subject FROM users WHERE email = 'ada@example.com'`, [{ oidc_issuer: idp.issuer, oidc_subject: 'ada' }])
+
+    idp.groups.set('ada', ['team'])
+    await passTime()
+    await page.reload()
+    await menu.getByRole('link', { name: 'Persons', exact: true }).waitFor()
+    t.equal(await statusOf(page, 'projects/1/persons'), 200, 'an editor now')
+
+    idp.groups.set('ada', [])
+    await passTime()
+    t.equal(await statusOf(page, 'projects/1/persons'), 401)
+    await menu.getByRole('link', { name: 'Persons', exact: true }).click()
+    await page.getByRole('link', { name: 'Log in with your identity provider' }).waitFor()
+    await context.close()
   })
+
+  await t.test('logging out ends the session here and at the provider', async (t) => {
+    idp.groups.set('eda', ['readers'])
+    const context = await openOffline()
+    const page = await context.newPage()
+    await page.goto(`${stack.url}/console`)
+    await logInAtProvider(page, 'eda')
+    const stolen = await context.cookies(stack.url)
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByRole('button', { name: 'Yes, sign me out' }).click()
+    await page.waitForURL(`${stack.url}/console`)
+    await page.getByRole('link', { name: 'Log in with your identity provider' }).click()
+    await page.getByPlaceholder('Enter any login').waitFor()
+    await context.addCookies(stolen)
+    t.equal(await statusOf(page, 'users/@me'), 401, 'a cookie stolen before is dead')
+    await context.close()
+  })
+
+  await t.test('an invitation sets a password, and disabling ends the session', async (t) => {
+    const { page, problems } = await open('/people')
+    await page.getByRole('button', { name: 'Invite …', exact: true }).click()
+    await page.getByLabel('E-mail').fill('bo@example.com')
+    await page.getByLabel('First name').fill('Bo')
+    await page.getByLabel('Role').selectOption('editor')
+    await page.getByRole('button', { name: 'Create the link' }).click()
+    const link = await page.getByLabel('The link').textContent()
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    t.same(problems, [])
+
+    const context = await browser.newContext()
+    const theirs = await context.newPage()
+    await theirs.goto(String(link))
+    t.notMatch(theirs.url(), /invitation/, 'the token does not stay in the address')
+    await theirs.getByLabel('First name').fill('Bo')
+    await theirs.getByLabel('Password').fill('correct horse battery')
+    await theirs.getByRole('button', { name: 'Join', exact: true }).click()
+    await theirs.getByText('bo@example.com').waitFor()
+    const logInByPassword = async () => {
+      await theirs.getByLabel('E-mail').fill('bo@example.com')
+      await theirs.getByLabel('Password').fill('correct horse battery')
+      await theirs.getByRole('button', { name: 'Log in', exact: true }).click()
+    }
+    await theirs.getByRole('button', { name: 'Log out' }).click()
+    await logInByPassword()
+    await theirs.getByRole('navigation').getByRole('link', { name: 'Persons', exact: true }).click()
+    await theirs.getByRole('heading', { name: 'Persons', level: 1 }).waitFor()
+
+    await page.reload()
+    await page.getByRole('row', { name: /^bo@example\.com Bo editor / }).getByRole('button', { name: /^Disable …/ }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Disable', exact: true }).click()
+    await page.getByRole('row', { name: /^bo@example\.com .* disabled / }).waitFor()
+    await theirs.getByRole('navigation').getByRole('link', { name: 'Flags', exact: true }).click()
+    await theirs.getByLabel('Personal API key').waitFor()
+    await logInByPassword()
+    await theirs.getByRole('alert').getByText('Wrong e-mail address or password.').waitFor()
+    await page.goto(`${stack.url}/console/record?object=users&kind=change`)
+    await page.getByRole('row').filter({ hasText: /change users \d+/ }).getByText('disabled_at', { exact: true }).waitFor()
+    await context.close()
+    await page.close()
+  })
+
+  await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
+    await checkScreens(t, screens, ['/health', '/people', '/record'])
+  })
+
+  /** The pages of the provider ask for a font of another host. */
+  async function openOffline (): Promise<BrowserContext> {
+    const context = await browser.newContext()
+    await context.route(({ hostname }) => hostname !== '127.0.0.1' && hostname !== 'localhost', async (route) => await route.abort())
+    return context
+  }
 })
+
+/** Presses the link of the login page, logs in at the provider, and agrees to what it asks. */
+async function logInAtProvider (page: Page, login: string): Promise<void> {
+  await page.getByRole('link', { name: 'Log in with your identity provider' }).click()
+  await page.getByPlaceholder('Enter any login').fill(login)
+  await page.getByPlaceholder('and password').fill('any')
+  await page.getByRole('button', { name: 'Sign-in' }).click()
+  await page.getByRole('button', { name: 'Continue' }).click()
+}
+
+/** Ends the login at the provider, as somebody does who has another account. */
+async function leaveProvider (page: Page): Promise<void> {
+  await page.context().clearCookies({ domain: 'localhost' })
+}

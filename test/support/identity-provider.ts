@@ -27,14 +27,17 @@ export interface IdentityProvider {
   isRevoked: boolean
 }
 
-/** @param origin  Of the API that is its client. */
-export async function startIdentityProvider (t: TestContext, origin: string): Promise<IdentityProvider> {
+/**
+ * @param origin  Of the API that is its client.
+ * @param host    For browsers, `localhost` is another site than 127.0.0.1.
+ */
+export async function startIdentityProvider (t: TestContext, origin: string, host = '127.0.0.1'): Promise<IdentityProvider> {
   const { Provider } = require('oidc-provider') as { Provider: new (issuer: string, configuration: object) => any }
   const generate = async () => (await jose.generateKeyPair('RS256', { extractable: true })).privateKey
   const [privateKey, foreign] = [await generate(), await generate()]
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const issuer = `http://${host}:${(server.address() as AddressInfo).port}`
   const own: IdentityProvider = { issuer, groups: new Map(), tamper: null, isRevoked: false }
   const provider = new Provider(issuer, {
     clients: [{

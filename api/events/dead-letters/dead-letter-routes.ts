@@ -74,7 +74,7 @@ function readingRoutes (routes: Routes, { nats, now }: DeadLetterDeps): void {
   })
 
   routes.get('/:id', {
-    summary: 'Retrieve a dead letter', params: idParams, answer: openedDeadLetterSchema
+    summary: 'Retrieve a dead letter', params: idParams, answer: openedDeadLetterSchema, config: { recorded: 'dead_letters' }
   }, async ({ params: { id } }, access) => {
     const letter = await askStream(nats, null, async (connection) => await readDeadLetterById(connection, id))
     const { project } = readProject(access)

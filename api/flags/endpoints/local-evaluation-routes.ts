@@ -68,13 +68,14 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   requireScope(key.scopes, 'feature_flag:read')
   const { project_id: projectId, ...query } = fieldsOf(request.query)
   const token = query.token ?? request.headers['x-posthog-project-api-key']
-  if (token === undefined) return await resolveProject(text, projectId, deps)
-  // A parameter that is given twice is an array, and not a key.
-  const found = await resolveProject(typeof token === 'string' ? token : null, undefined, deps)
+  const found = token === undefined
+    ? await resolveProject(text, projectId, deps)
+    // A parameter that is given twice is an array, and not a key.
+    : await resolveProject(typeof token === 'string' ? token : null, undefined, deps)
   if (key.projectIds !== null && !key.projectIds.includes(found)) {
     throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
   }
-  const { scopes, seesPersons } = limitRights(key, key.roles, found)
+  const { scopes, seesPersons } = limitRights(key, found)
   requireScope(scopes, 'feature_flag:read')
   // Conditions name persons; with masked ones an SDK would decide otherwise.
   if (!seesPersons) throw new HttpError(403, 'authentication_error', 'permission_denied', 'Definitions of flags name persons, which the owner of the API key does not see.')

@@ -5,6 +5,7 @@ import { notFound } from '../../http/answer-errors.ts'
 import { optional } from '../../http/json-schema.ts'
 import type { Access } from '../../http/personal-key-access.ts'
 import { idParams } from '../../http/request-values.ts'
+import { maskMails } from '../../people/mask-mails.ts'
 import { routesOf } from '../../http/routes.ts'
 import { featureFlagChangesSchema, featureFlagSchema, newFeatureFlagSchema } from './feature-flag.ts'
 import { type FlagActor, flagActivitySchema, listFlagChanges } from './flag-changes.ts'
@@ -61,9 +62,11 @@ export async function featureFlagRoutes (
     query: optional({ token: { type: 'string', description: 'Project API key.' } }),
     answer: { description: 'The payload: any JSON.' }
   }, async ({ params, query }, access, reply) => {
-    const payload = await findPayload(sql, await projectOf({ ...params, ...query }, access, keys), params.key)
-    // Serialised here: Fastify sends a string unquoted, and SDKs parse the answer as JSON.
-    return await reply.type('application/json; charset=utf-8').send(JSON.stringify(payload))
+    const project = await projectOf({ ...params, ...query }, access, keys)
+    const payload = await findPayload(sql, project, params.key)
+    const shown = access.rightsIn(project).seesPersons ? payload : maskMails(payload)
+    // Serialised here, past the hook that masks: Fastify sends a string unquoted, and SDKs parse the answer as JSON.
+    return await reply.type('application/json; charset=utf-8').send(JSON.stringify(shown))
   })
 }
 

@@ -59,7 +59,7 @@ export async function testFlagRoutes (
   const persons = createPersonReader(sql)
 
   routesOf(app, { tag: 'feature flags', object: 'feature_flag' }).post('/test', {
-    scope: 'feature_flag:read',
+    scope: 'feature_flag:read', config: { recorded: 'persons' },
     summary: 'Test feature flags for a distinct id',
     description: 'Every flag, condition and filter, with the value it evaluated and the source of that value. ' +
       "Stored values are read for keys with the scope 'person:read' only.",

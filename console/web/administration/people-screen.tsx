@@ -52,6 +52,7 @@ export function PeopleScreen () {
         <Dialog title={`The invitation of ${showText(made.user.email, 60)}`} onClose={() => setMade(undefined)}>
           <p>Send this link: it works once, until {formatZoned(made.expires_at)}, and is not shown again.</p>
           <Copyable text={made.link} label='The link' />
+          <p class='actions'><button type='button' class='primary' onClick={() => setMade(undefined)}>I have copied it</button></p>
         </Dialog>
       )}
       {changing !== undefined && (
@@ -60,7 +61,7 @@ export function PeopleScreen () {
           onClose={() => setChanging(undefined)} onDone={users.reload}
           onConfirm={async () => await request(`/api/users/${changing.id}/`, { method: 'PATCH', body: { disabled: changing.disabled_at === null } })}
         >
-          <p>{changing.disabled_at === null ? 'Sessions end at once, and keys are revoked for good.' : 'Login works again; revoked keys do not come back.'}</p>
+          <p>{changing.disabled_at === null ? 'Sessions end at once; keys that the user has or made are revoked for good, and links to boards stop working.' : 'Login works again; revoked keys do not come back.'}</p>
         </Ask>
       )}
     </section>
