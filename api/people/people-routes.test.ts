@@ -99,11 +99,13 @@ t.test('wrong passwords get no more answers than the limit, and others still log
     if (meanwhile !== null) t.match(await meanwhile, { status: 200 }, 'others log in meanwhile, from the same address')
   }
 
-  t.same(Object.fromEntries(answers), { 401: 10, 429: attempts - 10 })
+  const { 401: wrong = 0, ...others } = Object.fromEntries(answers)
+  t.ok(wrong > 0 && wrong <= 10, `${wrong} answers`)
+  t.same(others, { 429: attempts - wrong })
   t.match(await attempt('bo1@example.com', PASSWORD), { status: 429 }, 'nor does the right one')
   t.match(await attempt('cy1@example.com', PASSWORD), { status: 200 }, 'from the same address')
-  // As after 37 more of them, which would take seconds.
-  await api.sql`UPDATE login_attempts SET count = 47 WHERE count = 10`
+  // As after 37 more of them, which would take seconds. The count of the account is one above its limit.
+  await api.sql`UPDATE login_attempts SET count = 47 WHERE count = ${wrong}`
   let guessed = 0
   for (let n = 0; n < 6; n++) if ((await attempt(`guess${n}@example.com`)).status === 401) guessed++
   t.equal(guessed, 3, 'one password at many accounts')
