@@ -40,15 +40,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_111,
+  lines: 86_177,
   serverLines: 5_500,
-  platformLines: 4_803,
-  trackedFiles: 1_666,
+  platformLines: 4_800,
+  trackedFiles: 1_667,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 153,
-  casts: 274,
+  casts: 273,
   phrases: 79
 } satisfies Record<keyof House, number>
 
