@@ -256,7 +256,7 @@ async function managementRoutes (
     await project.register(questionRoutes, { prefix: '/questions', ...deps })
     await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })
-    await project.register(savedQueryRoutes, { prefix: '/saved_queries', ...deps })
+    await project.register(savedQueryRoutes, deps)
     await project.register(notificationRoutes, deps)
     await project.register(eventRuleRoutes, { prefix: '/rules', ...deps })
     await project.register(propertyDefinitionRoutes, { prefix: '/property_definitions', ...deps })

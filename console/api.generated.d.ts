@@ -375,6 +375,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/annotations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List annotations
+         * @description By name.
+         *
+         *     Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdAnnotations"];
+        put?: never;
+        /**
+         * Create a annotation
+         * @description Requires the scope query:write.
+         */
+        post: operations["postProjectsByProjectIdAnnotations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/annotations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a annotation
+         * @description Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdAnnotationsById"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a annotation
+         * @description Requires the scope query:write.
+         */
+        delete: operations["deleteProjectsByProjectIdAnnotationsById"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a annotation
+         * @description Requires the scope query:write.
+         */
+        patch: operations["patchProjectsByProjectIdAnnotationsById"];
+        trace?: never;
+    };
     "/api/projects/{project_id}/boards": {
         parameters: {
             query?: never;
@@ -1946,7 +2000,7 @@ export interface paths {
         };
         /**
          * Search persons
-         * @description By id, distinct id, email, name or username, at most 50: exact matches first, then distinct ids that begin with the text.
+         * @description By id, distinct id, email, name or username, in any case, at most 50: exact matches first, then distinct ids that begin with the text, then parts of emails and names.
          *
          *     Requires the scope person:read.
          */
@@ -3024,10 +3078,38 @@ export interface components {
             is_firing: boolean;
             /** @description Why the next window cannot be evaluated. It is retried. */
             last_error: string | null;
-            /** @description Unique in the project. */
+            /** @description Unique in the project; of annotations, at one time. */
             name: string;
             /** @description Ids of targets. */
             targets: number[];
+            /** @description Id of the project. */
+            team_id: number;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        Annotation: {
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            at: string;
+            /** Format: date-time */
+            created_at: string;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            description: string;
+            id: number;
+            /** @description Unique in the project; of annotations, at one time. */
+            name: string;
             /** @description Id of the project. */
             team_id: number;
             /** Format: date-time */
@@ -3049,7 +3131,7 @@ export interface components {
             } | null;
             description: string;
             id: number;
-            /** @description Unique in the project. */
+            /** @description Unique in the project; of annotations, at one time. */
             name: string;
             /** @description Id of the project. */
             team_id: number;
@@ -3384,7 +3466,7 @@ export interface components {
                 }[];
             } | null;
             id: number;
-            /** @description Unique in the project. */
+            /** @description Unique in the project; of annotations, at one time. */
             name: string;
             /** @description Windows wait until it goes on; erasures are still carried out. */
             paused: boolean;
@@ -4023,6 +4105,11 @@ export interface components {
                  */
                 since: string | null;
             }[];
+            /**
+             * Format: date-time
+             * @description Time of the first event of the person, whenever it arrived. Without ClickHouse: `created_at`.
+             */
+            first_seen: string;
             /** @description Events that asked for a merge with one of these distinct ids, newest first, also those that changed nothing. Null: ClickHouse is unavailable. */
             merges: {
                 /**
@@ -4200,7 +4287,7 @@ export interface components {
             };
             description: string;
             id: number;
-            /** @description Unique in the project. */
+            /** @description Unique in the project; of annotations, at one time. */
             name: string;
             /** @description Id of the project. */
             team_id: number;
@@ -4570,7 +4657,7 @@ export interface components {
             /** @description Chart of the result; null: a table. */
             chart: {
                 /** @enum {string} */
-                kind: "line" | "bar";
+                kind: "line" | "bar" | "area" | "number";
                 /** @description Column of the horizontal axis. */
                 x?: string;
                 /** @description Columns to plot. */
@@ -4591,7 +4678,7 @@ export interface components {
             } | null;
             description: string;
             id: number;
-            /** @description Unique in the project. */
+            /** @description Unique in the project; of annotations, at one time. */
             name: string;
             /** @description Values of the parameters {name:Type} of the query, by name. */
             parameters: {
@@ -4777,7 +4864,7 @@ export interface components {
             last_delivered_at: string | null;
             /** @description Status or error of the last failed attempt. */
             last_error: string | null;
-            /** @description Unique in the project. */
+            /** @description Unique in the project; of annotations, at one time. */
             name: string;
             /** @description Names of the events that are sent: `events`, and to Slack those whose definition has `post_to_slack`. */
             sent_events: string[];
@@ -5811,7 +5898,7 @@ export interface operations {
                     readonly id?: unknown;
                     readonly is_firing?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name: string;
                     /** @description Ids of targets. */
                     targets: number[];
@@ -5917,7 +6004,7 @@ export interface operations {
                     readonly id?: unknown;
                     readonly is_firing?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name?: string;
                     /** @description Ids of targets. */
                     targets?: number[];
@@ -6043,6 +6130,179 @@ export interface operations {
             };
         };
     };
+    getProjectsByProjectIdAnnotations: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Annotation"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdAnnotations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: date-time
+                     * @description When it happened.
+                     */
+                    at: string;
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    readonly id?: unknown;
+                    /** @description Unique in the project; of annotations, at one time. */
+                    name: string;
+                    readonly team_id?: unknown;
+                    readonly updated_at?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Annotation"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdAnnotationsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Annotation"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdAnnotationsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    patchProjectsByProjectIdAnnotationsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: date-time
+                     * @description When it happened.
+                     */
+                    at?: string;
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    readonly id?: unknown;
+                    /** @description Unique in the project; of annotations, at one time. */
+                    name?: string;
+                    readonly team_id?: unknown;
+                    /**
+                     * Format: date-time
+                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     */
+                    updated_at?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Annotation"];
+                };
+            };
+        };
+    };
     getProjectsByProjectIdBoards: {
         parameters: {
             query?: {
@@ -6100,7 +6360,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name: string;
                     readonly team_id?: unknown;
                     /** @description Tiles in order. A tile whose question was deleted has no result. */
@@ -6189,7 +6449,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name?: string;
                     readonly team_id?: unknown;
                     /** @description Tiles in order. A tile whose question was deleted has no result. */
@@ -8517,7 +8777,7 @@ export interface operations {
                         }[];
                     } | null;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name: string;
                     /** @description Windows wait until it goes on; erasures are still carried out. */
                     paused?: boolean;
@@ -8652,7 +8912,7 @@ export interface operations {
                         }[];
                     } | null;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name?: string;
                     /** @description Windows wait until it goes on; erasures are still carried out. */
                     paused?: boolean;
@@ -10067,7 +10327,7 @@ export interface operations {
                              * @description Field that matched.
                              * @enum {string}
                              */
-                            by: "uuid" | "old uuid" | "distinct id" | "email" | "name" | "username" | "beginning of a distinct id";
+                            by: "uuid" | "old uuid" | "distinct id" | "email" | "name" | "username" | "beginning of a distinct id" | "part of the email" | "part of the name" | "part of the username";
                             /** Format: date-time */
                             created_at: string;
                             /** @description The first three. */
@@ -10454,7 +10714,7 @@ export interface operations {
                     };
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name: string;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
@@ -10541,7 +10801,7 @@ export interface operations {
                     };
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name?: string;
                     readonly team_id?: unknown;
                     /**
@@ -11303,7 +11563,7 @@ export interface operations {
                     /** @description Chart of the result; null: a table. */
                     chart?: {
                         /** @enum {string} */
-                        kind: "line" | "bar";
+                        kind: "line" | "bar" | "area" | "number";
                         /** @description Column of the horizontal axis. */
                         x?: string;
                         /** @description Columns to plot. */
@@ -11313,7 +11573,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name: string;
                     /** @description Values of the parameters {name:Type} of the query, by name. */
                     parameters?: {
@@ -11401,7 +11661,7 @@ export interface operations {
                     /** @description Chart of the result; null: a table. */
                     chart?: {
                         /** @enum {string} */
-                        kind: "line" | "bar";
+                        kind: "line" | "bar" | "area" | "number";
                         /** @description Column of the horizontal axis. */
                         x?: string;
                         /** @description Columns to plot. */
@@ -11411,7 +11671,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name?: string;
                     /** @description Values of the parameters {name:Type} of the query, by name. */
                     parameters?: {
@@ -11508,7 +11768,7 @@ export interface operations {
                     kind: "slack" | "webhook" | "mail";
                     readonly last_delivered_at?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name: string;
                     readonly sent_events?: unknown;
                     readonly team_id?: unknown;
@@ -11606,7 +11866,7 @@ export interface operations {
                     kind?: "slack" | "webhook" | "mail";
                     readonly last_delivered_at?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project. */
+                    /** @description Unique in the project; of annotations, at one time. */
                     name?: string;
                     readonly sent_events?: unknown;
                     readonly team_id?: unknown;

@@ -17,7 +17,7 @@ const BASED_ON = 'Of the document that the change is based on. When it was chang
 const MAX_DOCUMENTS = 1000
 
 const named = {
-  name: { type: 'string', minLength: 1, maxLength: 200, description: 'Unique in the project.' },
+  name: { type: 'string', minLength: 1, maxLength: 200, description: 'Unique in the project; of annotations, at one time.' },
   description: { type: 'string', maxLength: 3000 }
 } as const
 
@@ -34,7 +34,7 @@ export type Stored<S extends Schemas> =
   Row<{ type: 'object', required: string[], properties: typeof named & typeof readOnly & S }>
 
 export interface DocumentKind<S extends Schemas> {
-  table: 'saved_queries' | 'questions' | 'boards' | 'exports' | 'targets' | 'alerts'
+  table: 'saved_queries' | 'questions' | 'boards' | 'annotations' | 'exports' | 'targets' | 'alerts'
   id: string
   /** `saved query`, and its plural. */
   noun: string
@@ -156,7 +156,7 @@ async function create<S extends Schemas> (
     await tx`SELECT id FROM projects WHERE id = ${row.project_id} FOR NO KEY UPDATE`
     const [counted] = await tx<[{ count: number }]>`SELECT count(*)::integer AS count FROM ${tx.unsafe(table)} WHERE project_id = ${row.project_id}`
     if (counted.count >= MAX_DOCUMENTS) throw invalidField('name', `A project has at most ${MAX_DOCUMENTS} ${plural}: delete one first.`)
-    const [stored] = await tx<{ id: number }[]>`INSERT INTO ${tx.unsafe(table)} ${tx(row)} ON CONFLICT (project_id, name) DO NOTHING RETURNING id`
+    const [stored] = await tx<{ id: number }[]>`INSERT INTO ${tx.unsafe(table)} ${tx(row)} ON CONFLICT DO NOTHING RETURNING id`
     if (stored === undefined) throw notUnique(noun)
     return stored.id
   })

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { ANNOTATIONS } from './annotations.ts'
 import { type DocumentKind, documentRoutes } from './named-documents.ts'
 
 const columnName = { type: 'string', maxLength: 400 } as const
@@ -13,7 +14,7 @@ const fields = {
   chart: {
     type: ['object', 'null'], additionalProperties: false, required: ['kind'],
     properties: {
-      kind: { type: 'string', enum: ['line', 'bar'] },
+      kind: { type: 'string', enum: ['line', 'bar', 'area', 'number'] },
       x: { ...columnName, description: 'Column of the horizontal axis.' },
       y: { type: 'array', maxItems: 10, items: columnName, description: 'Columns to plot.' }
     },
@@ -25,7 +26,8 @@ export const SAVED_QUERIES: DocumentKind<typeof fields> = {
   table: 'saved_queries', id: 'SavedQuery', noun: 'saved query', plural: 'saved queries', fields, defaults: { parameters: {}, chart: null }
 }
 
-/** The queries that people keep in the console. They run there, and on boards. */
+/** What the console keeps and computes nothing of: queries, which run there and on boards, and marks on charts. */
 export async function savedQueryRoutes (app: FastifyInstance, deps: { sql: Sql, publicUrl: string }): Promise<void> {
-  await documentRoutes(app, deps, SAVED_QUERIES)
+  await app.register(async (scope) => await documentRoutes(scope, deps, SAVED_QUERIES), { prefix: '/saved_queries' })
+  await app.register(async (scope) => await documentRoutes(scope, deps, ANNOTATIONS), { prefix: '/annotations' })
 }

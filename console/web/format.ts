@@ -19,6 +19,15 @@ export function formatCounted (value: number | null | undefined, one: string, ma
   return `${formatCount(value)} ${value === 1 ? one : many}`
 }
 
+const DECIMAL = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
+
+/** A measure; nothing is left of very small ones. */
+export function formatMeasure (value: number | null): string {
+  if (value === null) return UNKNOWN
+  if (Number.isInteger(value)) return formatCount(value)
+  return Math.abs(value) < 0.01 ? value.toPrecision(2) : DECIMAL.format(value)
+}
+
 /** A rate per second: `0.3`, `12`, `18,400`. */
 export function formatRate (value: number | null): string {
   if (value === null) return UNKNOWN

@@ -40,9 +40,9 @@ export function useFocusOnArrival (page: string): void {
 
 const IN_SIGHT = 200
 
-/** Scrolls to what was asked for and gives it the focus, when it lies below the window, as on a phone. */
-export function bringIntoSight (element: HTMLElement | null): void {
-  if (element === null || element.getBoundingClientRect().top <= innerHeight - IN_SIGHT) return
+/** Scrolls to what was asked for and gives it the focus, when it lies below the window, or `always`. */
+export function bringIntoSight (element: HTMLElement | null, always = false): void {
+  if (element === null || (!always && element.getBoundingClientRect().top <= innerHeight - IN_SIGHT)) return
   element.focus({ preventScroll: true })
   element.scrollIntoView({ block: 'start', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' })
 }

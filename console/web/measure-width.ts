@@ -1,5 +1,5 @@
 import type { RefObject } from 'preact'
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 /** Minimum width of a picture, in pixels; its container scrolls. */
 const LEAST = 280
@@ -15,4 +15,18 @@ export function useWidth (): { box: RefObject<HTMLElement | null>, width: number
     return () => measure.disconnect()
   }, [])
   return { box, width }
+}
+
+/** The width below which the stylesheet takes a screen for that of a phone. */
+const PHONE = '(max-width: 40rem)'
+
+export function useIsPhone (): boolean {
+  const [isPhone, setPhone] = useState(() => matchMedia(PHONE).matches)
+  useEffect(() => {
+    const list = matchMedia(PHONE)
+    const take = (): void => setPhone(list.matches)
+    list.addEventListener('change', take)
+    return () => list.removeEventListener('change', take)
+  }, [])
+  return isPhone
 }

@@ -137,6 +137,11 @@ export function Table ({ label, head, class: style, children }: {
   )
 }
 
+/** The numbers of a picture, which open where there is no room for both. */
+export function Numbers ({ isFolded, children }: { isFolded: boolean, children: ComponentChildren }) {
+  return isFolded ? <details><summary>The numbers</summary>{children}</details> : <>{children}</>
+}
+
 /** Facts by name; those that are unknown are left out. */
 export function Facts ({ of }: { of: Readonly<Record<string, ComponentChildren>> }) {
   const known = Object.entries(of).filter(([, fact]) => fact != null && fact !== false && fact !== '')

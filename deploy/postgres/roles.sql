@@ -80,7 +80,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, person_repairs, erasures, persons_outbox, persons_projects,
   persons_warning_minutes, memberships, invitations, login_attempts, console_sessions, console_login_links,
-  saved_queries, questions, boards, board_links,
+  saved_queries, questions, boards, board_links, annotations,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports, record,
   exports, export_windows, targets, alerts
   TO millrace_api;

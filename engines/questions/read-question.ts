@@ -12,6 +12,8 @@ type FieldsOf = (name: string) => Place
 
 const SHARED = ['kind', 'version', 'range', 'include_bots', 'week_starts'] as const
 const LONGER = ['day', 'week', 'month'] as const
+/** How the console draws a trend; it changes no query. */
+const DISPLAYS = ['line', 'bar', 'area', 'number'] as const
 
 /**
  * Reads a definition as it is stored (`docs/query/questions.md` has all fields).
@@ -33,7 +35,7 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
 function readKind (place: Place): Question {
   const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention', 'lifecycle', 'stickiness', 'paths'])
   switch (kind) {
-    case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare', 'formula'))
+    case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare', 'formula', 'display'))
     case 'funnel': return readFunnel(place.fields(...SHARED, 'steps', 'exclude', 'window', 'order', 'breakdown'))
     case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'cohort', 'returns', 'start', 'returning'))
     case 'paths': return readPaths(place.fields(...SHARED, 'from', 'to', 'steps', 'events', 'nodes', 'min_people', 'gap'))
@@ -61,6 +63,7 @@ function readTrend (field: FieldsOf): Trend {
     return { ...readEvent(of), measure, property: NEEDS_PROPERTY.has(measure) ? of('property').propertyName() : null }
   })
   const compare = readFlag(field('compare'))
+  orElse(field('display'), 'line').oneOf(DISPLAYS)
   return {
     kind: 'trend', ...readShared(field), interval: orElse(field('interval'), 'day').oneOf(INTERVALS),
     series, breakdown: readBreakdown(field('breakdown')), compare, formula: readFormula(field('formula'), series.length)

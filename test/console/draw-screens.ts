@@ -86,7 +86,10 @@ const DRAWINGS: Drawing[] = [
   { name: 'experiment-new', path: () => '/projects/1/experiments/new', until: 'form' },
   {
     name: 'experiment-days', path: ({ experiment }) => `/projects/1/experiments/${experiment}`, until: '.lift svg',
-    prepare: async (page) => await page.getByText('Day by day').click()
+    prepare: async (page) => {
+      await page.getByText('More: why').click()
+      await page.getByText('Day by day').click()
+    }
   },
   { name: 'events', path: () => '/projects/1/events', until: 'table' },
   { name: 'event', path: ({ event }) => `/projects/1/events/${event}`, until: 'h2' },

@@ -82,7 +82,7 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('button', { name: 'Launch' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Launch' }).click()
     await page.getByText('Nobody was exposed yet').waitFor()
-    await page.getByText('No event "bought" was received in the time of the experiment. Is its name right?').waitFor()
+    await page.getByText('No event "bought" was received in the time of the experiment, nor in the 30 days before its start. Is its name right?').waitFor()
 
     // Every second person of `control` buys, three of four of `test`.
     await send(stack, Array.from({ length: 400 }, (_, index) => {
@@ -114,8 +114,9 @@ t.test('flags and experiments in the console', async (t) => {
       secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }, { kind: 'ratio', numerator: { event: 'bought', property: 'amount' }, denominator: { event: 'bought' } }]
     }])
     const refresh = page.getByRole('button', { name: 'Compute again' })
-    await askUntil(async () => await refresh.click(), page.getByText('There is a difference. The best is most likely test.'))
-    await page.getByText(/The best is most likely test\. test against control: \+50\.0 % \(\+25\.0 points\); with 95 % probability \+/).waitFor()
+    await askUntil(async () => await refresh.click(), page.getByText(/^test is better, which holds however often one looks: stop now and give test to everybody\.$/))
+    await page.getByText('More: why, over time, the split').click()
+    await page.getByText(/There is a difference\. The best is most likely test\. test against control: \+50\.0 % \(\+25\.0 points\); with 95 % probability \+/).waitFor()
     t.match(await page.getByText(/Changed since the launch: secondary metrics at /).count(), 1)
     const revenue = page.getByRole('region', { name: 'Revenue' })
     await revenue.getByText(/test against control: \+50\.0 % \(\+2\.5\)/).waitFor()
@@ -123,6 +124,7 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('region', { name: 'count of boughd' }).getByText('No event "boughd" was received').waitFor()
     t.match(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).first().count(), 1)
     t.match(await page.getByRole('row', { name: /^test/ }).first().innerText(), /200[\s\S]*75\.0 %[\s\S]*\+50\.0 %/)
+    t.equal(await page.locator('.chart svg .area').count(), 1, 'the interval is shaded')
     t.equal(await page.getByRole('img', { name: /^change, %, at least, at most along time, 1 point from 0 to / }).count(), 1)
     t.equal(await page.locator('.chart svg').getByText(/^\d{4}-\d\d-\d\d$/).count(), 1, 'a date on the axis')
     await page.getByText(/^test: who looked every day could stop at the end of [\d-]+ and conclude: more than control \(\+50\.0 % up to then\)/).waitFor()

@@ -1,9 +1,9 @@
 /** Questions in the console: put together, drawn, saved and opened again, in a real browser on the real stack. */
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkPage, HOSTILE, logIn, openPage, openProject, send } from './open-console.ts'
+import { checkPage, findBarriers, HOSTILE, logIn, openPage, openProject, send } from './open-console.ts'
 
 const SCREEN_BYTES = 25_000
 
@@ -27,6 +27,10 @@ async function rows (page: Page, table: string): Promise<string[]> {
   await region.waitFor()
   return (await region.getByRole('row').allInnerTexts()).map((row) => row.replaceAll(/\s+/g, ' ').trim())
 }
+
+const fillOf = async (page: Page, selector: string): Promise<string> =>
+  await page.locator(selector).first()
+    .evaluate((element: any) => element.ownerDocument.defaultView.getComputedStyle(element).fill)
 
 /** Labels of the axis that another one covers. */
 async function findOverlaps (page: Page): Promise<string[]> {
@@ -74,7 +78,11 @@ t.test('a funnel by country is put together with the keyboard, says who dropped 
   await page.getByRole('dialog').getByRole('link').nth(1).waitFor()
   t.equal(await page.getByRole('dialog').getByRole('link').count(), 2)
   await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
-  t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^\d{4}-\d\d-\d\d to .* days of UTC · without bots · sampled events not scaled up · complete through .* · [\d,]+ rows? read/)
+  t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^as of \d\d:\d\d \w+$/)
+  await page.getByText(/^as of /).click()
+  await page.getByText(/^\d{4}-\d\d-\d\d to .* days of UTC · without bots · sampled events not scaled up · complete through .* · [\d,]+ rows? read/).waitFor()
+  await page.getByRole('img', { name: '2 steps: 1. search: 6 · 100.0 %; 2. order: 3 · 50.0 %, 3 lost, 50.0 % of step 1' }).waitFor()
+  t.notSame(await fillOf(page, '.funnel .lost'), await fillOf(page, '.funnel .reached'), 'who was lost is neutral')
   await page.getByRole('button', { name: '3 dropped out before step 2' }).click()
   await page.getByRole('dialog').getByRole('link').nth(2).waitFor()
   t.equal(await page.getByRole('dialog').getByRole('link').count(), 3)
@@ -226,10 +234,12 @@ t.test('a retention is a table whose shades are its picture; an error names its 
   await page.getByLabel('First did', { exact: true }).fill('search')
   await page.keyboard.press('Enter')
   await page.getByRole('region', { name: 'Retention' }).waitFor()
-  t.equal((await rows(page, 'Retention')).length, 9)
+  t.match((await rows(page, 'Retention'))[1], /^Weighted mean/)
+  t.match((await rows(page, 'Retention'))[2], /^\d{4}-\d\d-\d\d 6/, 'it begins with the first data')
   t.match((await rows(page, 'Retention')).slice(-2).join(), / 6 \*| 6 /, 'in this week, or in the one before at its beginning')
   await page.getByText('in which they first did it;').last().waitFor()
   await checkPage(t, page, 'a retention')
+  await page.setViewportSize({ width: 1280, height: 900 })
   await page.getByRole('combobox', { name: /^Who counts/ }).selectOption('any')
   await page.getByRole('button', { name: 'Ask' }).click()
   await page.getByText('in each period in which they did it').waitFor()
@@ -242,8 +252,10 @@ t.test('a retention is a table whose shades are its picture; an error names its 
   await page.getByText(`${first} to ${last}`, { exact: true }).waitFor()
   await page.getByRole('button', { name: 'Ask' }).click()
   await page.getByText('A range of one week has no later week in which anybody could come back.').waitFor()
+  await page.getByText('Nobody started in the range: search.').waitFor()
   await page.getByRole('button', { name: 'Ask for the last 8 weeks' }).click()
-  await waitFor(async () => (await rows(page, 'Retention')).length === 9)
+  await page.getByText('in each period in which they did it').waitFor()
+  t.match((await rows(page, 'Retention'))[2], /^\d{4}-\d\d-\d\d 6/)
   t.equal(await page.getByRole('spinbutton', { name: 'number' }).inputValue(), '8')
   await page.getByRole('spinbutton', { name: 'number' }).fill('1')
   t.ok(await page.getByRole('spinbutton', { name: 'number' }).isVisible(), 'partial input does not become a name')
@@ -307,14 +319,14 @@ t.test('days that retention removed have no value, and it says why', async (t) =
   await page.getByLabel('First did', { exact: true }).fill('search')
   await page.getByRole('button', { name: 'Ask' }).click()
   await page.getByText(`first did it since ${kept}, before which retention removed the events`).last().waitFor()
-  t.match((await rows(page, 'Retention'))[1], /^\d{4}-\d\d-\d\d –( –)+ – \*$/)
+  t.match((await rows(page, 'Retention'))[2], /^\d{4}-\d\d-\d\d –( –)+ – \*$/)
   t.same(problems, [])
   await page.close()
 })
 
-t.test('on a phone, the answer comes into sight and has the focus; on a wide screen nothing moves', async (t) => {
+t.test('on a phone, the answer stands first and has the focus, and the form opens again; on a wide screen nothing moves', async (t) => {
   const { page, problems } = await open(`${home}/questions/new/funnel`)
-  for (const [width, height, scrolls] of [[390, 700, true], [1280, 1200, false]] as const) {
+  for (const [width, height, isPhone] of [[390, 700, true], [1280, 1200, false]] as const) {
     await page.setViewportSize({ width, height })
     await page.emulateMedia({ reducedMotion: 'reduce' })
     await page.reload()
@@ -323,12 +335,113 @@ t.test('on a phone, the answer comes into sight and has the focus; on a wide scr
     await page.keyboard.press('Enter')
     const heading = page.getByRole('heading', { name: 'Answer' })
     await heading.waitFor()
-    if (scrolls) await waitFor(async () => (await heading.boundingBox())!.y < height - 200)
-    t.equal(await page.evaluate(() => (globalThis as any).document.activeElement.contains((globalThis as any).document.querySelector('[aria-label=Answer]')) as boolean), scrolls, String(width))
-    t.equal(await page.evaluate(() => (globalThis as any).scrollY > 0), scrolls)
+    const form = page.getByLabel('Step 1', { exact: true })
+    if (isPhone) await waitFor(async () => (await heading.boundingBox())!.y < height - 200)
+    t.equal(await page.evaluate(() => (globalThis as any).document.activeElement.contains((globalThis as any).document.querySelector('[aria-label=Answer]')) as boolean), isPhone, String(width))
+    t.equal(await form.isVisible(), !isPhone)
+    t.equal(await page.evaluate(() => (globalThis as any).scrollY > 0), isPhone)
+    if (isPhone) {
+      await page.getByText('Change the question').click()
+      t.ok((await form.boundingBox())!.y > (await heading.boundingBox())!.y)
+      await page.getByRole('button', { name: 'Ask' }).click()
+      await form.waitFor({ state: 'hidden' })
+      await checkPage(t, page, 'an answer on a phone')
+    }
     await page.goto('about:blank')
     await page.goto(`${stack.url}/console${home}/questions/new/funnel`)
   }
   t.same(problems, [])
   await page.close()
+})
+
+t.test('a trend is drawn as lines, bars, areas and numbers, its lines are chosen with the keyboard, and releases are marked', async (t) => {
+  const { page, problems } = await open(`${home}/questions/new/trend`)
+  await page.getByLabel('Event 1', { exact: true }).fill('search')
+  await page.getByRole('button', { name: 'Add a series' }).click()
+  await page.getByLabel('Event 2', { exact: true }).fill('order')
+  await page.keyboard.press('Enter')
+  const drawn = page.locator('.chart svg g[class^=series]')
+  await drawn.nth(1).waitFor()
+  const second = page.getByRole('button', { name: '2: order', exact: true })
+  await second.focus()
+  await page.keyboard.press('Space')
+  await drawn.nth(1).waitFor({ state: 'detached' })
+  t.equal(await second.getAttribute('aria-pressed'), 'false')
+  await page.getByRole('button', { name: '1: search', exact: true }).press('Enter')
+  t.equal(await drawn.count(), 1, 'the last line stays')
+  await second.press('Enter')
+  await drawn.nth(1).waitFor()
+
+  await page.getByRole('button', { name: 'Annotate …' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByLabel('What happened').fill('release 2.3')
+  t.same(await findBarriers(page), [], 'the dialog')
+  await page.keyboard.press('Enter')
+  await page.locator('.chart .happened title', { hasText: 'release 2.3' }).waitFor({ state: 'attached' })
+  t.match(await page.getByRole('list', { name: 'Annotations' }).getByRole('listitem').innerText(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d release 2\.3/)
+  t.match(await stack.sql`SELECT kind, after->>'name' AS name FROM record WHERE object = 'annotations' AND project_id = ${stack.project}`, [{ kind: 'create', name: 'release 2.3' }])
+  await checkPage(t, page, 'an annotated trend')
+  await page.setViewportSize({ width: 1280, height: 900 })
+
+  const show = page.getByRole('combobox', { name: 'Show as' })
+  await show.selectOption('bar')
+  await page.locator('.chart svg rect').last().waitFor()
+  t.ok(await show.evaluate((element: any) => element.ownerDocument.activeElement !== element.ownerDocument.body), 'nothing is asked again, so that the focus stays')
+  await show.selectOption('area')
+  await page.locator('.chart svg .area').nth(1).waitFor()
+  await show.selectOption('number')
+  await page.getByRole('img', { name: '1: search: 6, 2: order: 3' }).waitFor()
+  await page.getByRole('button', { name: 'Save …' }).click()
+  await page.getByRole('dialog').getByLabel('Name').fill('Two numbers')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Two numbers', level: 1 }).waitFor()
+  await page.getByRole('img', { name: '1: search: 6, 2: order: 3' }).waitFor()
+  await show.selectOption('line')
+  await page.getByRole('button', { name: 'Delete release 2.3' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  await page.getByRole('list', { name: 'Annotations' }).waitFor({ state: 'detached' })
+  t.same(problems, [])
+  await page.close()
+})
+
+t.test('from a trend to a flag for the people behind a number in eight actions of the keyboard, also on a phone', async (t) => {
+  await send(stack, ['ann', 'ben'].map((id) => ({ event: 'tried', distinct_id: id, properties: { $set: { email: `${id}@example.com` } } })))
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM persons WHERE project_id = ${stack.project}`).length === 2)
+  await waitFor(async () => await count() === 12)
+  for (const [width, key] of [[1280, 'for-the-curious'], [390, 'for-the-curious-too']] as const) {
+    const { page, problems } = await open(`${home}/questions/new/trend`)
+    await page.setViewportSize({ width, height: 844 })
+    let actions = 0
+    const press = async (target: Locator): Promise<void> => {
+      actions++
+      await target.focus()
+      await page.keyboard.press('Enter')
+    }
+    const type = async (text: string): Promise<void> => {
+      actions++
+      await page.keyboard.type(text)
+      t.same(await findBarriers(page), [], `${width}: ${text}`)
+    }
+    await page.getByLabel('Event 1', { exact: true }).focus()
+    await type('tried')
+    await press(page.getByRole('button', { name: 'Ask' }))
+    await page.getByRole('button', { name: /^2: list the persons of tried/ }).first().waitFor()
+    await press(page.getByRole('button', { name: /^2: list the persons of tried/ }).first())
+    await page.getByRole('dialog').getByText('2 persons').waitFor()
+    t.same(await findBarriers(page), [], `${width}: the persons`)
+    await press(page.getByRole('button', { name: 'Save as a cohort …' }))
+    await press(page.getByRole('dialog').last().getByRole('button', { name: 'Save', exact: true }))
+    await page.getByText('The cohort has 2 persons.').waitFor()
+    await press(page.getByRole('link', { name: 'New flag for it' }))
+    await page.getByLabel('Key in SDKs').focus()
+    await type(key)
+    actions++
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: key, level: 1 }).waitFor()
+    t.ok(actions <= 8, `${actions} actions`)
+    t.same(await stack.sql`SELECT filters->'groups'->0->'properties'->0->>'type' AS type FROM feature_flags WHERE project_id = ${stack.project} AND key = ${key}`, [{ type: 'cohort' }])
+    await checkPage(t, page, `the flag at ${width}`)
+    t.same(problems, [])
+    await page.close()
+  }
 })

@@ -150,6 +150,18 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.equal((await client.call(t, 'DELETE', `~/saved_queries/${created.id}/`)).status, 204, 'delete')
   })
 
+  await t.test('Annotations: every operation', async (t) => {
+    const { status, body: created } = await client.call(t, 'POST', '~/annotations/', { name: 'Release 2.3', at: '2026-11-20T10:00:00,5+01:00' })
+    t.match({ status, created }, { status: 201, created: { at: '2026-11-20T09:00:00.500Z' } }, 'create')
+    t.match(await client.call(t, 'POST', '~/annotations/', { name: 'Release 2.3', at: 'yesterday' }), { status: 400, body: { attr: 'at' } })
+    t.match(await client.call(t, 'POST', '~/annotations/', { name: 'Release 2.3', at: '2026-11-20T09:00:00.500Z' }), { status: 400, body: { code: 'unique' } })
+
+    t.match(await client.call(t, 'GET', '~/annotations/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/annotations/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/annotations/${created.id}/`, { name: 'Release 2.4' }), { status: 200, body: { name: 'Release 2.4', at: created.at } }, 'update')
+    t.equal((await client.call(t, 'DELETE', `~/annotations/${created.id}/`)).status, 204, 'delete')
+  })
+
   await t.test('Questions: every operation', async (t) => {
     const definition = { kind: 'trend', version: 1, series: [{ event: 'paid' }] }
     const { status, body: created } = await client.call(t, 'POST', '~/questions/', { name: 'Example', definition })

@@ -15,6 +15,7 @@ const SCOPES = ['*', ...OBJECTS.flatMap((object) => [`${object}:read`, `${object
 /** The object that each folder of the management API is about. */
 const FOLDERS: Record<string, string> = {
   alerts: 'query',
+  annotations: 'query',
   boards: 'query',
   cohorts: 'feature_flag',
   dead_letters: 'dead_letter',

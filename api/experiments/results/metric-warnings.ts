@@ -14,9 +14,12 @@ export const metricWarningSchema = object({
   detail: { type: 'string' }
 })
 
-/** Which events anybody sent in the time of the experiment, and whether one of them had a number in the property. */
+/** How long before the start an event is looked for that nobody sent since, in days. */
+const DAYS_BEFORE = 30
+
+/** Which events anybody sent in a time, how often, and whether one of them had a number in the property. */
 const QUERY = `
-  SELECT event, max({property:String} != '' AND ${numberSql('property')} IS NOT NULL) AS has_number
+  SELECT event, toFloat64(count()) AS times, max({property:String} != '' AND ${numberSql('property')} IS NOT NULL) AS has_number
   FROM events
   WHERE project_id = {project_id:UInt32} AND event IN {events:Array(String)}
     AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
@@ -35,11 +38,20 @@ export async function findMetricWarnings (
   const unreached = metric.steps.filter((_, index) => (reached[index] ?? 0) === 0)
   const names = [...new Set(unreached.flatMap(({ event }) => event ?? []))]
   if (names.length === 0) return []
-  const seen = await querySeen(clickhouse, scope, { names, property: metric.property ?? '' })
+  const property = metric.property ?? ''
+  const seen = await querySeen(clickhouse, scope, { names, property })
+  const missing = names.filter((event) => seen.every((row) => row.event !== event))
+  const since = new Date(Math.max(0, scope.since.getTime() - DAYS_BEFORE * 86_400_000))
+  const earlier = { ...scope, since, until: scope.since }
+  const before = missing.length === 0 ? [] : await querySeen(clickhouse, earlier, { names: missing, property })
   return names.flatMap((event): MetricWarning[] => {
     const found = seen.find((row) => row.event === event)
     if (found === undefined) {
-      return [{ code: 'event_not_seen', event, property: null, detail: `No event "${event}" was received in the time of the experiment. Is its name right?` }]
+      const times = before.find((row) => row.event === event)?.times ?? 0
+      const rest = times === 0
+        ? `, nor in the ${DAYS_BEFORE} days before its start. Is its name right?`
+        : `, but ${times} in the ${DAYS_BEFORE} days before its start: the name is right, and nobody has sent it since.`
+      return [{ code: 'event_not_seen', event, property: null, detail: `No event "${event}" was received in the time of the experiment${rest}` }]
     }
     if (metric.property === null || found.has_number === 1) return []
     return [{
@@ -58,7 +70,7 @@ export function findRemovedWarnings ({ since }: MetricScope, keptFrom: string | 
 
 async function querySeen (
   clickhouse: ClickHouse, scope: MetricScope, { names, property }: { names: readonly string[], property: string }
-): Promise<{ event: string, has_number: number }[]> {
+): Promise<{ event: string, times: number, has_number: number }[]> {
   return await askRows(clickhouse, QUERY, {
     project_id: scope.projectId, events: names, property,
     since: formatInstant(scope.since), until: formatInstant(scope.until)

@@ -43,6 +43,11 @@ t.test('tells a misspelt event or property from one that nobody reached', async 
   t.match(await warningsOf({ kind: 'mean', event: 'paid', property: 'amuont' }), [{ code: 'property_without_numbers', event: 'paid', property: 'amuont' }])
   t.match(await warningsOf({ kind: 'sum', event: 'payd', property: 'amount' }), [unseen('payd')])
   t.match(await warningsOf({ kind: 'count', event: '__proto__' }), [unseen('__proto__')])
+  const at = START - 29 * DAY
+  const earlier = { project_id: api.projectId, event: 'bought', distinct_id: 'early', timestamp: at, received_at: at, properties: '{}' }
+  await client.insert({ table: 'events', values: [{ ...earlier, uuid: randomUUID() }, { ...earlier, uuid: randomUUID(), event: 'sold', timestamp: START - 31 * DAY }], format: 'JSONEachRow' })
+  t.match(await warningsOf({ kind: 'count', event: 'bought' }), [{ ...unseen('bought'), detail: /, but 1 in the 30 days before its start: the name is right/ }])
+  t.match(await warningsOf({ kind: 'count', event: 'sold' }), [{ ...unseen('sold'), detail: /, nor in the 30 days before its start\. Is its name right\?$/ }])
 })
 
 t.test('whatever amounts were sent, whenever it began, there are results', async (t) => {

@@ -16,7 +16,8 @@ const STYLES = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-li
 
 interface Pictured {
   title: string
-  facts: string
+  /** Lines below the title. */
+  facts: readonly string[]
   /** Around the drawing and the names of its lines; what has no drawing is a table. */
   box: HTMLElement
   table: AnswerTable
@@ -29,7 +30,7 @@ export async function drawPng ({ title, facts, box, table }: Pictured): Promise<
   const drawing = box.querySelector<SVGSVGElement>('figure svg')
   const drawn = drawing === null ? addTable(body, table) : addDrawing(body, drawing, box)
   const heading = textAt(EDGE, EDGE + 18, title, { 'font-size': 18, 'font-weight': 600 })
-  const lines = facts.split(' · ').map((fact, at) => textAt(EDGE, EDGE + 42 + at * 18, fact, { opacity: 0.75 }))
+  const lines = facts.map((fact, at) => textAt(EDGE, EDGE + 42 + at * 18, fact, { opacity: 0.75 }))
   const top = EDGE + 42 + lines.length * 18
   body.setAttribute('transform', `translate(0 ${top})`)
   const width = Math.max(drawn.width, LEAST_WIDTH, 10 * title.length) + 2 * EDGE
@@ -56,7 +57,7 @@ function addDrawing (svg: Element, drawing: SVGSVGElement, box: HTMLElement): Si
     for (const name of STYLES) each.setAttribute(name, style.getPropertyValue(name))
   })
   let y = LINE / 2
-  for (const name of box.querySelectorAll('.toolbar .series')) {
+  for (const name of box.querySelectorAll('.toolbar .series:not([aria-pressed="false"])')) {
     svg.append(element('rect', { x: EDGE, y: y - 11, width: 10, height: 12, fill: getComputedStyle(name).borderLeftColor }), textAt(EDGE + 18, y, name.textContent))
     y += LINE
   }

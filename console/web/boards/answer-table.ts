@@ -1,12 +1,13 @@
 /** An answer as a table for files: every digit that the API sent, and no cell that a spreadsheet would run. */
 import type { Schema } from '../../api-types.ts'
 import { type Answered, type Definition, formatDuration, formatShare, partName, pointName, shareOf, type TrendAnswer } from '../questions/question-definition.ts'
+import type { ChartKind } from '../sql/chart-model.ts'
 import { formatValue, isNumeric, type Value } from '../sql/query-result.ts'
 
 /** What stands at one place of a board, answered. */
 export interface TileAnswer extends Omit<Schema<'TileAnswer'>, 'question' | 'result'> {
   question: (Answered & { definition: Definition }) | null
-  result: (Omit<NonNullable<Schema<'TileAnswer'>['result']>, 'rows' | 'chart'> & { rows: Value[][], chart: { kind: 'line' | 'bar' } | null }) | null
+  result: (Omit<NonNullable<Schema<'TileAnswer'>['result']>, 'rows' | 'chart'> & { rows: Value[][], chart: { kind: ChartKind } | null }) | null
 }
 
 export interface Cell {

@@ -6,12 +6,13 @@ import { useAttempt } from '../confirm.tsx'
 import { formatCounted, formatMs, formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { fileName, offerFile } from '../offer-file.ts'
-import { AnswerPicture, describeFacts } from '../questions/answer-view.tsx'
+import { AnswerPicture, describeFacts, describeGap } from '../questions/answer-view.tsx'
+import { AsOf, describeAsOf } from '../questions/as-of.tsx'
 import { withDefaults } from '../questions/question-definition.ts'
 import { chooseColumns } from '../sql/chart-model.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { ResultTable } from '../sql/result-view.tsx'
-import { Show } from '../states.tsx'
+import { Numbers, Show } from '../states.tsx'
 import { tableOf, type TileAnswer, toCsv } from './answer-table.ts'
 
 export type Tile = Schema<'Board'>['tiles'][number]
@@ -60,7 +61,10 @@ export function TileView ({ source: { path, key }, tile: { kind, id }, round, ch
           <>
             {answer.description !== '' && <p class='hint'>{showText(answer.description, 1000)}</p>}
             <div ref={box}><Answered answer={answer} /></div>
-            <p class='hint numbers'>{describeAnswer(answer)}</p>
+            <AsOf
+              through={(answer.question ?? answer.result)?.complete_through ?? null}
+              gap={answer.question === null ? undefined : describeGap(answer.question)} facts={describeAnswer(answer)}
+            />
             <Files answer={answer} box={box} name={name} />
           </>
         )}
@@ -80,7 +84,7 @@ function Answered ({ answer: { question, result } }: { answer: TileAnswer }) {
   return (
     <>
       <Chart columns={columns} rows={result.rows} along={names[chosen.x] ?? ''} chosen={chosen} />
-      <details><summary>The numbers</summary>{table}</details>
+      <Numbers isFolded>{table}</Numbers>
     </>
   )
 }
@@ -99,7 +103,10 @@ function Files ({ answer, box, name }: { answer: TileAnswer, box: { current: HTM
   const png = async (): Promise<void> => {
     if (box.current === null) return
     const { drawPng } = await import('./answer-image.ts')
-    offerFile(await drawPng({ title: answer.name, facts: describeAnswer(answer), box: box.current, table: tableOf(answer) }), fileName(answer.name, 'png'))
+    const { question, result } = answer
+    const days = question === null ? [] : [`${question.from} to ${question.to}, days of ${question.timezone}`, describeGap(question) ?? '']
+    const facts = [describeAsOf((question ?? result)?.complete_through ?? null, true), ...days].filter((fact) => fact !== '')
+    offerFile(await drawPng({ title: answer.name, facts, box: box.current, table: tableOf(answer) }), fileName(answer.name, 'png'))
   }
   return (
     <p class='toolbar'>

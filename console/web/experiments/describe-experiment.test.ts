@@ -1,9 +1,10 @@
 import t from 'tap'
 import { describeMetric, listSecondaryMetrics, nameOfMetric } from './describe-metric.ts'
 import {
-  describeAdjustments, describeChanges, describeProgress, describeVerdict, type Experiment,
+  describeAdjustments, describeChanges, describeProgress, type Experiment,
   formatMetric, formatPercent, layOutBars, type Results, statusOf
 } from './describe-experiment.ts'
+import { decide, describeVerdict } from './verdict.ts'
 
 const NOW = Date.parse('2026-11-22T12:00:00Z')
 
@@ -73,6 +74,30 @@ t.test('the verdict says how large the effect is', async (t) => {
   const bayesian = { relative_interval: null, inner_relative_interval: null }
   const variants = [variant('control', null), variant('test', { relative_lift: null, absolute_lift: 3, bayesian })]
   t.match(describeVerdict(build({ kind: 'sum', variants })).text, /test against control: \+3\.$/, 'no ratio to a baseline near zero')
+})
+
+t.test('one sentence says what to do now', async (t) => {
+  const sentence = (changes: Partial<Results>, isEnded = false): string => decide(build(changes), isEnded).text
+  const [control, test] = build().variants
+  const likely = [control!, { ...test!, probability: 0.95 }]
+  const unclear = { significant: false, significance_code: 'high_p_value' }
+  const long = { total: 8000, remaining_days: 126, minimum_detectable_effect: 5 }
+  const done = { ...long, total: 2000 }
+  t.equal(sentence({ ...unclear, variants: likely, sample_size: long }), 'test is probably better; do not stop yet: 126 days to go at this traffic.')
+  t.equal(sentence({ ...unclear, sample_size: long }), 'No difference shown yet, with test ahead; do not stop yet: 126 days to go at this traffic.')
+  t.equal(sentence({ sample_size: long }), 'test is better; do not stop yet: 126 days to go at this traffic.', 'significant by chance, perhaps: nobody has waited')
+  t.equal(sentence({ sample_size: { ...long, remaining_days: null } }), 'test is better; do not stop yet: 6,000 people to go.')
+  t.equal(sentence({ sample_size: done }), 'test is better: it has run as long as planned, so stop now and give test to everybody.')
+  t.equal(sentence({ ...unclear, sample_size: done }), 'No difference shown yet, with test ahead: it has run as long as planned, so stop now and keep control.')
+  const day = { key: 'test', exposed: 9, relative_lift: 0.2, sequential_p_value: 0.01, missing_interval: null, sequential_relative_interval: null }
+  const series = [{ day: '2026-01-01', variants: [{ ...day, sequential_absolute_interval: [0.1, 0.2] as [number, number] }] }]
+  t.equal(sentence({ series, sample_size: long }), 'test is better, which holds however often one looks: stop now and give test to everybody.')
+  t.equal(sentence({ leader: 'control', sample_size: done }), 'control is better than what was tried: it has run as long as planned, so stop now and keep control.')
+  t.equal(sentence({}, true), 'test is better: give test to everybody.')
+  t.equal(sentence(unclear, true), 'No difference shown: keep control.')
+  t.match(sentence({ significance_code: 'not_enough_exposure', significant: false, sample_size: null }), /^Too few people to say anything; do not stop yet: how long it needs/)
+  t.match(sentence({ sample_size: { ...long, total: null } }), /no number of people would show a change of 5 %: choose another metric/)
+  t.same(decide(build({ exposures: { ...build().exposures, total: 0 } }), false).isDoubtful, true)
 })
 
 t.test('tells what was changed since the launch', async (t) => {

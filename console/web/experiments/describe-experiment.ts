@@ -56,38 +56,6 @@ export function statusOf ({ start_date: start, end_date: end, archived }: Experi
   return end !== null && Date.parse(end) <= now ? 'ended' : 'running'
 }
 
-const VERDICTS: Record<string, string> = {
-  significant: 'There is a difference.',
-  not_enough_exposure: 'Too few people to say anything: each variant needs 100.',
-  low_win_probability: 'No variant is likely enough to be the best: 90 % is asked for.',
-  high_loss: 'The leader may still cost too much, if it is the wrong choice: an expected loss below 1 % is asked for.',
-  high_p_value: 'Chance explains the difference more often than one time in twenty.'
-}
-
-/** The verdict first, and what is to be doubted before it. */
-export function describeVerdict (result: Results): { text: string, isDoubtful: boolean } {
-  const { exposures, leader, significant, significance_code: code } = result
-  if (exposures.total === 0) return { text: 'Nobody was exposed yet: no $feature_flag_called of this flag has one of its variants.', isDoubtful: true }
-  if (exposures.sample_ratio?.mismatch === true) {
-    return { text: 'The split is not the one that the flag gives. Trust no number below before that is explained.', isDoubtful: true }
-  }
-  const verdict = VERDICTS[code] ?? code
-  const size = code === 'not_enough_exposure' ? '' : ` ${describeSize(result)}`
-  return { text: `${significant ? `${verdict} The best is most likely ${leader}.` : verdict}${size}`.trimEnd(), isDoubtful: false }
-}
-
-/** How large the effect is: of the leader, or of the most likely one of the others when the baseline leads. */
-function describeSize ({ kind, baseline, leader, variants }: Results): string {
-  const [best] = variants.filter(({ key }) => key !== baseline).sort((a, b) => b.probability - a.probability)
-  const shown = variants.find(({ key }) => key === leader && key !== baseline) ?? best
-  if (shown === undefined || shown.comparison === null) return ''
-  const { absolute_lift: lift, relative_lift: relative, bayesian } = shown.comparison
-  const amount = `${lift > 0 ? '+' : ''}${formatMetric(kind, lift)}`
-  const absolute = kind === 'funnel' ? amount.replace(' %', ' points') : amount
-  const range = bayesian.relative_interval === null ? '' : `; with 95 % probability ${formatInterval(bayesian.relative_interval)}`
-  return `${shown.key} against ${baseline}: ${relative === null ? absolute : `${formatPercent(relative, true)} (${absolute})`}${range}.`
-}
-
 /** When what is measured was changed since the launch; empty when it was not. */
 export function describeChanges (
   { measured }: { measured: { changes: { at: string, fields: string[] }[] } }, format: (at: string) => string

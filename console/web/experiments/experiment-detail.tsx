@@ -82,19 +82,19 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
             <Plan path={pathOf(experiment.id)} />
           </>
           )
-        : <ShownResults experiment={experiment} isEnded={status === 'ended'} />}
+        : <ShownResults experiment={experiment} status={status} />}
       <Holdout experiment={experiment} />
     </>
   )
 }
 
-function ShownResults ({ experiment, isEnded }: { experiment: Experiment, isEnded: boolean }) {
+function ShownResults ({ experiment, status }: { experiment: Experiment, status: string }) {
   const [refresh, setRefresh] = useState(0)
   const results = useLoaded(`results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
     await request<ExperimentResults>(`${pathOf(experiment.id)}/results/`, { query: { refresh: refresh > 0 }, signal }))
   return (
     <>
-      <Show of={results} what='Results'>{(value) => <ResultsPicture results={value}>{isEnded && <ToEverybody {...value} />}</ResultsPicture>}</Show>
+      <Show of={results} what='Results'>{(value) => <ResultsPicture results={value} isEnded={status !== 'running'}>{status === 'ended' && <ToEverybody {...value} />}</ResultsPicture>}</Show>
       {(results.value ?? results.error) !== undefined && (
         <>
           <ShownSecondary experiment={experiment} refresh={refresh} />

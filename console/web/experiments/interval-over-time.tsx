@@ -6,6 +6,9 @@ import { concludeDay, describeStop, drawCourse, explainMissing } from './over-ti
 
 const COLUMNS = [{ name: 'day', type: 'Date' }, ...['change, %', 'at least', 'at most'].map((name) => ({ name, type: 'Float64' }))]
 
+/** The change as a line, the ends of its interval as thin ones around a shade. */
+const LOOKS = [false, true, true].map((isBefore) => ({ colour: 0, isBefore, partial: [] }))
+
 /** The always-valid interval at the end of each day: what one would have concluded then, as a picture and as a table. */
 export function IntervalOverTime ({ result }: { result: Results }) {
   const others = result.variants.filter(({ key }) => key !== result.baseline)
@@ -33,7 +36,7 @@ function Course ({ variant, result: { series, baseline } }: { variant: string, r
   return (
     <section aria-label={`${name} over time`}>
       <p>{name}: {describeStop(series, variant, showText(baseline, 40))}</p>
-      <Chart columns={COLUMNS} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: [1, 2, 3] }} />
+      <Chart columns={COLUMNS} rows={rows} along='time' looks={LOOKS} hasBand chosen={{ kind: 'line', x: 0, y: [1, 2, 3] }} />
     </section>
   )
 }

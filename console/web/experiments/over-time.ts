@@ -70,7 +70,8 @@ export function describeStop (series: Results['series'], key: string, baseline: 
   return `who looked every day could stop at the end of ${stop.day} and conclude: ${concludeDay(stop.found, baseline)}${change}.${since}`
 }
 
-function isConclusive (day: VariantOfDay | undefined): boolean {
+/** Whether the interval that holds at every look excludes zero. */
+export function isConclusive (day: VariantOfDay | undefined): boolean {
   const interval = day?.sequential_absolute_interval ?? null
   return interval !== null && (interval[0] > 0 || interval[1] < 0)
 }

@@ -3,36 +3,43 @@ import { formatCount, formatZoned, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { Table, Time } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
-import { type Bar, describeAdjustments, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './describe-experiment.ts'
+import { type Bar, describeAdjustments, describeChanges, describeProgress, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './describe-experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
+import { decide, describeVerdict, type Verdict } from './verdict.ts'
 
 const ROW = 38
 
-/** The results of an experiment: what to doubt, the verdict, one row a variant, and how it went day by day. */
-export function ResultsPicture ({ results, children }: { results: ExperimentResults, children?: ComponentChildren }) {
+/** The results of an experiment: what to do now, one row a variant; what that follows from opens. */
+export function ResultsPicture ({ results, isEnded, children }: { results: ExperimentResults, isEnded: boolean, children?: ComponentChildren }) {
   const { result, last_refresh: at, complete_through: through, measured, feature_flag_key: key } = results
   const ratio = result.exposures.sample_ratio
   const changes = describeChanges(results, formatZoned)
+  const detail = describeVerdict(result)
   return (
     <>
-      <Verdict result={result} />
+      <VerdictOf of={decide(result, isEnded)} result={result} />
       {children}
-      <p class='hint'>
-        {describeProgress(result)} Computed at <Time at={at} isZoned />
-        {typeof through === 'string' && <>; every event accepted before <Time at={through} isZoned /> is counted</>}.
-        {measured.feature_flag_key !== key && <> The results are for the flag as it was, with the key {showText(measured.feature_flag_key, 60)}.</>}
-        {changes !== '' && <> Changed since the launch: {changes}.</>}
-      </p>
       <VariantTable result={result} label='Variants' />
       <LiftPicture result={result} />
-      <IntervalOverTime result={result} />
-      <h3>Split</h3>
-      <p class='hint'>
-        {ratio === null
-          ? 'The flag gives no variant a share.'
-          : ratio.variants.map(({ key, exposed, expected }) => `${showText(key, 40)}: ${formatCount(exposed)} of ${formatCount(expected)} expected`).join(', ')}.
-        {' '}{formatCount(result.exposures.multiple_variants)} saw several variants and {result.exposures.multiple_variant_handling === 'first_seen' ? 'count for the first' : 'are left out'}.
-      </p>
+      <details>
+        <summary>More: why, over time, the split</summary>
+        {!detail.isDoubtful && <p>{showText(detail.text, 1000)}</p>}
+        <Adjustments result={result} />
+        <p class='hint'>
+          {describeProgress(result)} Computed at <Time at={at} isZoned />
+          {typeof through === 'string' && <>; every event accepted before <Time at={through} isZoned /> is counted</>}.
+          {measured.feature_flag_key !== key && <> The results are for the flag as it was, with the key {showText(measured.feature_flag_key, 60)}.</>}
+          {changes !== '' && <> Changed since the launch: {changes}.</>}
+        </p>
+        <IntervalOverTime result={result} />
+        <h3>Split</h3>
+        <p class='hint'>
+          {ratio === null
+            ? 'The flag gives no variant a share.'
+            : ratio.variants.map(({ key, exposed, expected }) => `${showText(key, 40)}: ${formatCount(exposed)} of ${formatCount(expected)} expected`).join(', ')}.
+          {' '}{formatCount(result.exposures.multiple_variants)} saw several variants and {result.exposures.multiple_variant_handling === 'first_seen' ? 'count for the first' : 'are left out'}.
+        </p>
+      </details>
     </>
   )
 }
@@ -41,23 +48,26 @@ export function ResultsPicture ({ results, children }: { results: ExperimentResu
 export function MetricPicture ({ result }: { result: Results }) {
   return (
     <>
-      <Verdict result={result} />
+      <VerdictOf of={describeVerdict(result)} result={result} />
+      <Adjustments result={result} />
       <VariantTable result={result} label={`Variants: ${showText(nameOfMetric(result.metric), 100)}`} />
       <LiftPicture result={result} />
     </>
   )
 }
 
-function Verdict ({ result }: { result: Results }) {
-  const { text, isDoubtful } = describeVerdict(result)
-  const adjustments = describeAdjustments(result)
+function VerdictOf ({ of: { text, isDoubtful }, result }: { of: Verdict, result: Results }) {
   return (
     <>
       <p class={isDoubtful ? 'verdict stopped' : 'verdict'} role='status'>{showText(text, 1000)}</p>
-      {adjustments !== '' && <p class='hint'>{showText(adjustments, 1000)}</p>}
       {result.warnings.map(({ detail }) => <p key={detail} class='verdict waiting' role='status'>{showText(detail, 600)}</p>)}
     </>
   )
+}
+
+function Adjustments ({ result }: { result: Results }) {
+  const adjustments = describeAdjustments(result)
+  return adjustments === '' ? null : <p class='hint'>{showText(adjustments, 1000)}</p>
 }
 
 export function VariantTable ({ result, label }: { result: Results, label: string }) {

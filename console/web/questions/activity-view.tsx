@@ -2,12 +2,16 @@
 import { formatCounted } from '../format.ts'
 import { type Column, Rows } from '../frame/lists.tsx'
 import { Chart } from '../sql/result-chart.tsx'
+import { Numbers } from '../states.tsx'
+import { AnnotationList, useAnnotations } from './annotations.tsx'
 import { type Open, PeopleNumber } from './persons-behind.tsx'
 import { type Answered, formatShare, type LifecycleAnswer, pointName, shareOf, type StickinessAnswer } from './question-definition.ts'
 
 interface LifecycleViewProps { answered: Answered, answer: LifecycleAnswer, isFolded: boolean, open: Open }
 
-export function LifecycleView ({ answered: { timezone }, answer: { points, states }, isFolded, open }: LifecycleViewProps) {
+export function LifecycleView ({ answered, answer: { points, states }, isFolded, open }: LifecycleViewProps) {
+  const { timezone } = answered
+  const marks = useAnnotations(answered, points)
   const names = points.map(({ start }) => pointName(start, timezone))
   const partial = points.map(({ is_partial: isPartial }) => isPartial)
   const table = (
@@ -25,10 +29,11 @@ export function LifecycleView ({ answered: { timezone }, answer: { points, state
       <Chart
         columns={[{ name: 'from', type: 'String' }, ...states.map(({ state }) => ({ name: state, type: 'Float64' }))]}
         rows={points.map((_, at) => [names[at] ?? '', ...states.map(({ values }) => values[at] ?? null)])}
-        along='time' looks={states.map((_, colour) => ({ colour, isBefore: false, partial }))} chosen={{ kind: 'line', x: 0, y: states.map((_, at) => at + 1) }}
+        along='time' marks={marks} looks={states.map((_, colour) => ({ colour, isBefore: false, partial }))} chosen={{ kind: 'line', x: 0, y: states.map((_, at) => at + 1) }}
       />
+      <AnnotationList of={marks} mayChange={!isFolded} />
       <p class='hint'>New: active for the first time. Returning: also active in the period before. Resurrecting: active earlier, but not in the period before. Dormant: active in the period before only.</p>
-      {isFolded ? <details><summary>The numbers</summary>{table}</details> : table}
+      <Numbers isFolded={isFolded}>{table}</Numbers>
     </>
   )
 }

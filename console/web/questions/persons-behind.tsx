@@ -3,14 +3,14 @@ import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { toCsv } from '../boards/answer-table.ts'
 import { TextsDialog } from '../confirm.tsx'
-import { formatCount, formatCounted, showText, zoneLabel } from '../format.ts'
+import { formatCount, formatCounted, formatMeasure, showText, zoneLabel } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
 import { fileName, offerFile } from '../offer-file.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Dialog, Show, Time } from '../states.tsx'
-import { type Definition, formatMeasure } from './question-definition.ts'
+import type { Definition } from './question-definition.ts'
 
 /** Position of a number in an answer, as the API takes it. */
 export interface Cell {

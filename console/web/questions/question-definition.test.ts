@@ -1,5 +1,5 @@
 import t from 'tap'
-import { describeComparison, type TrendLine } from './question-definition.ts'
+import { describeComparison, meanReturn, type TrendLine } from './question-definition.ts'
 
 const line: TrendLine = { series: 0, name: 'paid', part: 'all', value: null, values: [], total: 0, left_out: 0 }
 const points = ['2026-08-01', '2026-09-01'].map((start) => ({ start, is_partial: false, is_removed: false }))
@@ -28,4 +28,12 @@ t.test('it says that retention removed what came before its first values, or all
 
   t.match(removed(1), / It has values from 2026-09-01: retention removed earlier events\.$/)
   t.match(removed(2), / Retention removed its events, so no comparison is possible\.$/)
+})
+t.test('a mean of those who came back weighs each period by its people, and leaves out those who had no whole period yet', async (t) => {
+  const cohort = (people: number | null, ...returned: (number | null)[]) => ({
+    start: '2026-01-01', people, returned: returned.map((back, at) => ({ people: back, is_partial: at === returned.length - 1 }))
+  })
+  const all = [cohort(100, 100, 50, 20, 7), cohort(300, 300, 30, 3), cohort(9, 9, 9), cohort(null, null, null, null)]
+  t.same(meanReturn(all), [1, 0.2, 0.2, null])
+  t.same(meanReturn([]), [])
 })

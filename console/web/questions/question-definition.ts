@@ -2,7 +2,8 @@
 import type { FunnelAnswer, LifecycleAnswer, PathsAnswer, RetentionAnswer, StickinessAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { Schema } from '../../api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
-import { formatCount, formatMs, formatterOf } from '../format.ts'
+import { formatMs, formatterOf } from '../format.ts'
+import type { ChartKind } from '../sql/chart-model.ts'
 
 export type { FunnelAnswer, LifecycleAnswer, PathsAnswer, Point, RetentionAnswer, StickinessAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
 
@@ -16,7 +17,7 @@ interface Shared { version: 1, range: Range, include_bots: boolean, week_starts:
 /** `order` and `attribution` are of funnels. */
 interface Breakdown { type?: string, property: string, limit: number, order?: string, attribution?: string }
 
-export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean, formula: string | null }
+export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean, formula: string | null, display?: ChartKind | undefined }
 /** Of the steps, counted from 1, between which it must not happen. */
 export interface Exclusion extends EventChoice { from: number, to: number }
 
@@ -31,6 +32,9 @@ export interface Paths extends Shared {
 }
 
 export type Definition = Trend | Funnel | Retention | Activity | Paths
+
+/** Asks another question instead. `isAnswered`: the same one, shown in another way. */
+export type Ask = (definition: Definition, isAnswered?: boolean) => void
 
 export interface Question extends Omit<Schema<'Question'>, 'definition'> { definition: Definition }
 
@@ -176,16 +180,24 @@ export function formatDuration (ms: number | null): string {
 export const shareOf = (part: number | null, whole: number | null | undefined): number | null =>
   part === null || whole === null || whole === undefined || whole === 0 ? null : part / whole
 
+/**
+ * The share that returned in each period after the start, of everybody who could: who began too late for a whole period
+ * does not count in it.
+ */
+export function meanReturn (cohorts: RetentionAnswer['cohorts']): (number | null)[] {
+  const most = Math.max(0, ...cohorts.map(({ returned }) => returned.length))
+  return Array.from({ length: most }, (_, period) => {
+    const whole = cohorts.flatMap(({ people, returned }) => {
+      const { people: back = null, is_partial: isPartial = true } = returned[period] ?? {}
+      return people === null || back === null || isPartial ? [] : [{ people, back }]
+    })
+    return shareOf(whole.reduce((sum, { back }) => sum + back, 0), whole.reduce((sum, { people }) => sum + people, 0))
+  })
+}
+
 /** `12.3 %`, of a share. */
 export function formatShare (share: number | null): string {
   return share === null ? '–' : `${(share * 100).toFixed(1)} %`
-}
-
-const NUMBER = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
-
-/** A measure; nothing is left of very small ones. */
-export function formatMeasure (value: number | null): string {
-  return value === null ? '–' : value !== 0 && Math.abs(value) < 0.01 ? value.toPrecision(2) : Number.isInteger(value) ? formatCount(value) : NUMBER.format(value)
 }
 
 type Previous = NonNullable<TrendAnswer['previous']>

@@ -7,6 +7,7 @@ import { useUnsaved } from '../frame/unsaved.tsx'
 import { showText } from '../format.ts'
 import { bringIntoSight } from '../keep-focus.ts'
 import { useAnswer, useLoaded } from '../load.ts'
+import { useIsPhone } from '../measure-width.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Title } from '../title.tsx'
@@ -14,7 +15,7 @@ import { Select, Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
-import { type Answered, type Definition, describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question-definition.ts'
+import { type Answered, type Ask, type Definition, describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question-definition.ts'
 
 export function questionsPath (id?: number | string): string {
   return `/api/projects/${projectId.value}/questions/${id === undefined ? '' : `${id}`}`
@@ -59,38 +60,48 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   const isChanged = JSON.stringify(definition) !== JSON.stringify(first)
   useUnsaved(isChanged && JSON.stringify(definition) !== JSON.stringify(kept))
   const [title, words] = KINDS[definition.kind]
-  const ask = (next: Definition): void => {
+  const isPhone = useIsPhone()
+  const form = useRef<HTMLDetailsElement>(null)
+  const ask: Ask = (next, isAnswered = false) => {
     keepAsked(next)
     setKept(next)
-    setDefinition(next)
-    setAsked({ definition: next, round: (asked?.round ?? 0) + 1 })
+    setDefinition(isAnswered && next.kind === 'trend' ? (before) => ({ ...before, display: next.display }) : next)
+    setAsked({ definition: next, round: (asked?.round ?? 0) + (isAnswered ? 0 : 1) })
+    // On a phone the answer stands first, and the form is out of its way.
+    if (isPhone && form.current !== null) form.current.open = false
   }
+  const answers = asked !== undefined && <Answers key='answers' asked={asked} isPhone={isPhone} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} onAsk={ask} />
   return (
     <section class='question'>
       <BackTo home='questions' title='Questions' />
       <Title name={stored?.name ?? `New ${title.toLowerCase()}`} max={120} />
       <p class='hint'>{stored !== undefined && stored.description !== '' ? showText(stored.description, 3000) : `${title}: ${words}.`}</p>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          ask(definition)
-        }}
-      >
-        <NameLists names={names} />
-        <DefinitionEditor definition={definition} names={names} onChange={setDefinition} />
-        <p class='toolbar'>
-          <button type='submit' class='primary'>Ask</button>
-          {may('query:write') && <button type='button' onClick={() => setOpen('save')}>Save …</button>}
-          {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('new')}>Save as a new one …</button>}
-          {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('board')}>Add to a board …</button>}
-          {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
-          {stored?.definition.kind === 'trend' && may('query:write') && <a {...linkTo(`/projects/${projectId.value}/alerts/new?about=question+${stored.id}`)}>New alert</a>}
-          {isChanged && stored !== undefined && <span class='hint'>Changed, not saved.</span>}
-        </p>
-      </form>
-      {asked !== undefined && <Answers asked={asked} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} onAsk={ask} />}
+      {isPhone && answers}
+      <details key='form' ref={form} class='form' open={!isPhone || asked === undefined}>
+        <summary>Change the question</summary>
+        <form
+          id='question'
+          onSubmit={(event) => {
+            event.preventDefault()
+            ask(definition)
+          }}
+        >
+          <NameLists names={names} />
+          <DefinitionEditor definition={definition} names={names} onChange={setDefinition} />
+        </form>
+      </details>
+      <p class='toolbar'>
+        <button type='submit' form='question' class='primary'>Ask</button>
+        {may('query:write') && <button type='button' onClick={() => setOpen('save')}>Save …</button>}
+        {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('new')}>Save as a new one …</button>}
+        {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('board')}>Add to a board …</button>}
+        {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
+        {stored?.definition.kind === 'trend' && may('query:write') && <a {...linkTo(`/projects/${projectId.value}/alerts/new?about=question+${stored.id}`)}>New alert</a>}
+        {isChanged && stored !== undefined && <span class='hint'>Changed, not saved.</span>}
+      </p>
+      {!isPhone && answers}
       {(open === 'save' || open === 'new') && <SaveDialog definition={definition} stored={open === 'save' ? stored : undefined} onSaved={onSaved} onClose={() => setOpen(undefined)} />}
-      {open === 'board' && stored !== undefined && <BoardDialog id={stored.id} onClose={() => setOpen(undefined)} />}
+      {open === 'board' && stored !== undefined && <BoardDialog id={stored.id} name={stored.name} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && stored !== undefined && (
         <DeleteDialog name={stored.name} path={questionsPath(stored.id)} onDone={() => navigate(`/projects/${projectId.value}/questions`)} onClose={() => setOpen(undefined)}>
           Links to this question will stop working. Nothing else is lost.
@@ -100,39 +111,53 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   )
 }
 
-interface AnswersProps { asked: { definition: Definition, round: number }, isOld: boolean, onAsk: (definition: Definition) => void }
+interface AnswersProps { asked: { definition: Definition, round: number }, isPhone: boolean, isOld: boolean, onAsk: Ask }
 
-function Answers ({ asked: { definition, round }, isOld, onAsk }: AnswersProps) {
-  const answer = useLoaded(`answer ${round}`, async (signal) => ({
-    answered: await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal }), definition
-  }))
+function Answers ({ asked: { definition, round }, isPhone, isOld, onAsk }: AnswersProps) {
+  const answer = useLoaded(`answer ${round}`, async (signal) =>
+    await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal }))
   const place = useRef<HTMLDivElement>(null)
-  useLayoutEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current) }, [answer.value])
+  useLayoutEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current, isPhone) }, [answer.value])
   return (
     <div ref={place} tabIndex={-1}>
       {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed: ask again.</p>}
-      <Show of={answer} what='The answer, for a minute at most'>{(shown) => <AnswerView {...shown} onAsk={onAsk} />}</Show>
+      <Show of={answer} what='The answer, for a minute at most'>{(answered) => <AnswerView answered={answered} definition={definition} onAsk={onAsk} />}</Show>
     </div>
   )
 }
 
-/** Puts a stored question last on a board. */
-function BoardDialog ({ id, onClose }: { id: number, onClose: () => void }) {
-  const [chosen, setChosen] = useState('')
+const NEW_BOARD = 'new'
+
+/** Puts a stored question last on a board, which may be a new one. */
+function BoardDialog ({ id, name: question, onClose }: { id: number, name: string, onClose: () => void }) {
+  const [chosen, setChosen] = useState<string>()
+  const [name, setName] = useState(question)
   const path = `/api/projects/${projectId.value}/boards/`
   const boards = useAnswer<Page<Schema<'Board'>>>(path, { limit: 1000 })
   const without = boards.value?.results.filter(({ tiles }) => !tiles.some((tile) => tile.kind === 'question' && tile.id === id)) ?? []
+  const isNew = (chosen ?? (without.length === 0 ? NEW_BOARD : '')) === NEW_BOARD
   const add = async (): Promise<void> => {
     const board = without.find((each) => String(each.id) === chosen)
-    await request(`${path}${chosen}`, { method: 'PATCH', body: { tiles: [...board?.tiles ?? [], { kind: 'question', id }], updated_at: board?.updated_at } })
-    navigate(`/projects/${projectId.value}/boards/${chosen}`)
+    const tiles = [...board?.tiles ?? [], { kind: 'question', id }]
+    const stored = isNew
+      ? await request<Schema<'Board'>>(path, { method: 'POST', body: { name: name.trim(), tiles } })
+      : await request<Schema<'Board'>>(`${path}${chosen ?? ''}`, { method: 'PATCH', body: { tiles, updated_at: board?.updated_at } })
+    navigate(`/projects/${projectId.value}/boards/${stored.id}`)
   }
   return (
-    <FormDialog title='Add to a board' action='Add' isReady={chosen !== ''} onConfirm={add} onClose={onClose}>
+    <FormDialog
+      title='Add to a board' action='Add' onConfirm={add} onClose={onClose}
+      isReady={boards.value !== undefined && (isNew ? name.trim() !== '' : chosen !== undefined && chosen !== '')}
+    >
       <Show of={boards} what='Boards'>
-        {() => without.length === 0
-          ? <p>Every board shows it already. <a {...linkTo(`/projects/${projectId.value}/boards`)}>New board</a></p>
-          : <Select label='Board' value={chosen} options={[['', 'Choose …'], ...without.map((board): [number, string] => [board.id, showText(board.name, 80)])]} onChange={setChosen} />}
+        {() => (
+          <>
+            {without.length > 0 && <Select label='Board' value={chosen ?? ''} options={[['', 'Choose …'], ...without.map((board): [number, string] => [board.id, showText(board.name, 80)]), [NEW_BOARD, 'A new board']]} onChange={setChosen} />}
+            {isNew && (
+              <label>Name of the new board <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+            )}
+          </>
+        )}
       </Show>
     </FormDialog>
   )

@@ -1,11 +1,17 @@
 /** Which columns of a result are drawn, and where each value stands. */
 import { type Column, formatValue, isNumeric, isTime, type Value } from './query-result.ts'
 
-export interface ChartChoice { kind: 'line' | 'bar', x?: string, y?: string[] }
+/** How a chart may be drawn, in the words of a button. */
+export const CHART_KINDS = { line: 'Lines', bar: 'Bars', area: 'Areas', number: 'Number' } as const
+export type ChartKind = keyof typeof CHART_KINDS
+
+export const isChartKind = (text: string): text is ChartKind => Object.hasOwn(CHART_KINDS, text)
+
+export interface ChartChoice { kind: ChartKind, x?: string, y?: string[] }
 
 /** The available and the chosen columns, by position, because two may have the same name. */
 export interface ChartColumns {
-  kind: 'line' | 'bar'
+  kind: ChartKind
   x: number
   y: number[]
 }
@@ -13,7 +19,7 @@ export interface ChartColumns {
 export interface Series { name: string, values: (number | null)[] }
 
 export interface ChartModel {
-  kind: 'line' | 'bar'
+  kind: ChartKind
   labels: string[]
   /** Place of each label from 0 to 1, in proportion for times and numbers. */
   places: number[]
@@ -52,7 +58,7 @@ export function buildChart (
   const labels = drawn.map((row) => formatValue(row[x] ?? null, type))
   const position = drawn.map((row, index) => placeOf(row[x] ?? null, type) ?? index)
   const [least, most] = [Math.min(...position), Math.max(...position)]
-  const isInProportion = kind === 'line' && most > least && position.every(Number.isFinite)
+  const isInProportion = kind !== 'bar' && most > least && position.every(Number.isFinite)
   const places = position.map((place, index) => isInProportion
     ? (place - least) / (most - least)
     : kind === 'bar' ? (index + 0.5) / drawn.length : drawn.length === 1 ? 0.5 : index / (drawn.length - 1))
@@ -65,7 +71,7 @@ export function buildChart (
 }
 
 /** Drawing rounds to pixels, so a double is enough here; the table has every digit. */
-function toNumber (value: Value): number | null {
+export function toNumber (value: Value): number | null {
   const number = typeof value === 'string' || typeof value === 'number' ? Number(value) : NaN
   return Number.isFinite(number) ? number : null
 }

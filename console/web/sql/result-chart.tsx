@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
-import { formatCount, formatCounted, showText } from '../format.ts'
+import { formatCount, formatCounted, formatMeasure, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
-import { buildChart, type ChartColumns, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES } from './chart-model.ts'
+import { buildChart, type ChartColumns, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES, toNumber } from './chart-model.ts'
 import { type Column, isNumeric, type Value } from './query-result.ts'
 import { Select } from '../states.tsx'
 
@@ -35,7 +35,9 @@ export function ResultChart (
           </label>
         ))}
       </div>
-      <Picture columns={columns} rows={rows} chosen={chosen} along={nameOf(chosen.x)} />
+      {chosen.kind === 'number'
+        ? <Numbers of={chosen.y.map((index, colour) => ({ name: nameOf(index), look: plain(colour), value: toNumber(rows[0]?.[index] ?? null) }))} />
+        : <Picture columns={columns} rows={rows} chosen={chosen} along={nameOf(chosen.x)} />}
     </div>
   )
 }
@@ -48,7 +50,12 @@ export interface Look {
   partial: readonly boolean[]
 }
 
-const classOf = (index: number, look?: Look): string => `series-${look?.colour ?? index}${look?.isBefore === true ? ' before' : ''}`
+/** What happened at the time of a row. */
+export interface Mark { row: number, text: string }
+
+const plain = (colour: number): Look => ({ colour, isBefore: false, partial: [] })
+
+const classOf = ({ colour, isBefore }: Look): string => `series-${colour}${isBefore ? ' before' : ''}`
 
 interface PictureProps {
   columns: readonly Column[]
@@ -57,46 +64,93 @@ interface PictureProps {
   along: string
   /** Style of each chosen column; default: by the order of colors. */
   looks?: readonly Look[]
+  marks?: readonly Mark[]
+  /** The last two columns are the ends of an interval, which is shaded. */
+  hasBand?: boolean
 }
 
-/** The picture below the names of its lines. */
+/** The picture below the names of its lines, each of which hides its line and shows it again. */
 export function Chart (props: PictureProps) {
-  const { columns, chosen, looks } = props
+  const { columns, chosen, hasBand = false } = props
+  const [hidden, setHidden] = useState<readonly string[]>([])
+  const lines = chosen.y.map((column, index) => {
+    const name = columns[column]?.name ?? ''
+    return { column, name, isHidden: hidden.includes(name), look: props.looks?.[index] ?? plain(index) }
+  })
+  const seen = lines.filter(({ isHidden }) => !isHidden)
+  const shown = seen.length === 0 ? lines : seen
+  const mayHide = lines.length > 1 && !hasBand
+  /** The last one stays. */
+  const hide = (name: string): void => {
+    const next = hidden.includes(name) ? hidden.filter((each) => each !== name) : [...hidden, name]
+    if (lines.some((line) => !next.includes(line.name))) setHidden(next)
+  }
   return (
     <div class='chart'>
-      <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series ${classOf(index, looks?.[index])}`}>{showText(columns[column]?.name ?? '', 120)}</span>)}</p>
-      <Picture {...props} />
+      <p class='toolbar'>
+        {lines.map(({ column, name, look }) => {
+          const isShown = shown.some((each) => each.column === column)
+          const title = showText(name, 120)
+          if (!mayHide) return <span key={column} class={`series ${classOf(look)}`}>{title}</span>
+          return <button key={column} type='button' class={`series ${classOf(look)}`} aria-pressed={isShown} onClick={() => hide(name)}>{title}</button>
+        })}
+      </p>
+      {chosen.kind === 'number'
+        ? <Numbers of={shown.map(({ column, name, look }) => ({ name, look, value: toNumber(props.rows[0]?.[column] ?? null) }))} />
+        : <Picture {...props} chosen={{ ...chosen, y: shown.map(({ column }) => column) }} looks={shown.map(({ look }) => look)} />}
     </div>
   )
 }
 
-function Picture ({ columns, rows, chosen, along, looks = [] }: PictureProps) {
+/** The first row as large numbers. */
+function Numbers ({ of }: { of: readonly { name: string, look: Look, value: number | null }[] }) {
+  const { box, width } = useWidth()
+  const row = 64
+  return (
+    <figure ref={box}>
+      <svg role='img' width={width} height={of.length * row} viewBox={`0 0 ${width} ${of.length * row}`} aria-label={of.map(({ name, value }) => `${showText(name, 100)}: ${formatMeasure(value)}`).join(', ')}>
+        {of.map(({ name, look, value }, at) => (
+          <g key={name} class={classOf(look)}>
+            <text class='figure' x='0' y={at * row + 36}>{formatMeasure(value)}</text>
+            <text x='0' y={at * row + 56}>{showText(name, Math.max(10, Math.floor(width / 7)))}</text>
+          </g>
+        ))}
+      </svg>
+    </figure>
+  )
+}
+
+function Picture ({ columns, rows, chosen, along, looks = [], marks = [], hasBand = false }: PictureProps) {
   const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
   const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()
-  const inner = width - EDGE.left - EDGE.right
-  const x = (index: number): number => EDGE.left + (model.places[index] ?? 0) * inner
-  const y = (value: number): number => EDGE.top + (1 - (value - model.from) / (model.to - model.from)) * (HEIGHT - EDGE.top - EDGE.bottom)
+  const edge = marks.length > 0 ? { ...EDGE, top: EDGE.top + 16 } : EDGE
+  const inner = width - edge.left - edge.right
+  const x = (index: number): number => edge.left + (model.places[index] ?? 0) * inner
+  const y = (value: number): number => edge.top + (1 - (value - model.from) / (model.to - model.from)) * (HEIGHT - edge.top - edge.bottom)
   const point = (event: PointerEvent): void => {
     const distance = (index: number): number => Math.abs(x(index) - event.offsetX)
     setPointed(model.places.reduce((best, _, index) => distance(index) < distance(best) ? index : best, 0))
   }
   const names = model.series.map(({ name }) => showText(name, 40)).join(', ')
+  const [low, high] = hasBand ? model.series.slice(-2).map(({ values }) => values) : []
   return (
     <figure ref={box}>
       <svg
         role='img' width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} onPointerMove={point} onPointerLeave={() => setPointed(undefined)}
-        aria-label={`${names} along ${showText(along, 40)}, ${formatCounted(model.labels.length, model.kind === 'line' ? 'point' : 'bar')} from ${formatMark(model.from)} to ${formatMark(model.to)}`}
+        aria-label={`${names} along ${showText(along, 40)}, ${formatCounted(model.labels.length, model.kind === 'bar' ? 'bar' : 'point')} from ${formatMark(model.from)} to ${formatMark(model.to)}`}
       >
         {model.marks.map((mark) => (
           <g key={mark}>
-            <line class={mark === 0 ? 'zero' : 'mark'} x1={EDGE.left} x2={width - EDGE.right} y1={y(mark)} y2={y(mark)} />
-            <text x={EDGE.left - 8} y={y(mark) + 4} text-anchor='end'>{formatMark(mark)}</text>
+            <line class={mark === 0 ? 'zero' : 'mark'} x1={edge.left} x2={width - edge.right} y1={y(mark)} y2={y(mark)} />
+            <text x={edge.left - 8} y={y(mark) + 4} text-anchor='end'>{formatMark(mark)}</text>
           </g>
         ))}
         <Labels model={model} x={x} width={inner} />
-        {pointed !== undefined && <line class='pointer' x1={x(pointed)} x2={x(pointed)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
-        {model.kind === 'line' ? <Lines model={model} x={x} y={y} looks={looks} /> : <Bars model={model} x={x} y={y} width={inner} pointed={pointed} />}
+        <Marks of={marks.filter(({ row }) => row < model.labels.length)} x={x} end={width - edge.right} />
+        {pointed !== undefined && <line class='pointer' x1={x(pointed)} x2={x(pointed)} y1={edge.top} y2={HEIGHT - edge.bottom} />}
+        {low !== undefined && high !== undefined && <g class={classOf(looks[0] ?? plain(0))}><Area low={low} high={high} x={x} y={y} /></g>}
+        {model.kind === 'bar' ? <Bars model={model} x={x} y={y} width={inner} pointed={pointed} looks={looks} /> : <Lines model={model} x={x} y={y} looks={looks} />}
       </svg>
       <figcaption class='hint numbers'>
         {pointed === undefined || model.labels[pointed] === undefined
@@ -104,6 +158,25 @@ function Picture ({ columns, rows, chosen, along, looks = [] }: PictureProps) {
           : `${showText(model.labels[pointed], 60)}: ${chosen.y.map((index) => `${showText(columns[index]?.name ?? '', 40)} ${String(rows[pointed]?.[index] ?? 'NULL')}`).join(' · ')}`}
       </figcaption>
     </figure>
+  )
+}
+
+/** A line for each, with as much of its text as there is room for before the next one. */
+function Marks ({ of, x, end }: { of: readonly Mark[], x: (index: number) => number, end: number }) {
+  return (
+    <>
+      {of.map(({ row, text }, index) => {
+        const next = of.slice(index + 1).find((each) => each.row > row)
+        const room = Math.floor(((next === undefined ? end : x(next.row)) - x(row) - 4) / 7)
+        return (
+          <g key={index} class='happened'>
+            <title>{text}</title>
+            <line x1={x(row)} x2={x(row)} y1='4' y2={HEIGHT - EDGE.bottom} />
+            {of[index - 1]?.row !== row && room > 3 && <text x={x(row) + 4} y='14'>{showText(text, room - 1)}</text>}
+          </g>
+        )
+      })}
+    </>
   )
 }
 
@@ -122,24 +195,25 @@ function Labels ({ model, x, width }: { model: ChartModel, x: (index: number) =>
   )
 }
 
-interface DrawnProps { model: ChartModel, x: (index: number) => number, y: (value: number) => number }
+interface DrawnProps { model: ChartModel, x: (index: number) => number, y: (value: number) => number, looks: readonly Look[] }
 
 /** A gap where a value is missing. */
-function Lines ({ model, x, y, looks }: DrawnProps & { looks: readonly Look[] }) {
+function Lines ({ model, x, y, looks }: DrawnProps) {
   return (
     <>
       {model.series.map(({ values }, index) => {
-        const partial = looks[index]?.partial ?? []
+        const look = looks[index] ?? plain(index)
         const order = values.map((_, at) => at).sort((one, other) => x(one) - x(other))
         const draw = (isPartial: boolean): string => order.map((at, index) => {
           const [value, before] = [values[at], values[order[index - 1] ?? -1]]
-          const isJoined = before != null && (partial[at] === true) === isPartial
+          const isJoined = before != null && (look.partial[at] === true) === isPartial
           return value == null ? '' : `${isJoined ? 'L' : 'M'}${x(at).toFixed(1)} ${y(value).toFixed(1)}`
         }).join('')
         return (
-          <g key={index} class={classOf(index, looks[index])}>
+          <g key={index} class={classOf(look)}>
+            {model.kind === 'area' && !look.isBefore && <Area low={values.map((value) => value === null ? null : 0)} high={values} x={x} y={y} />}
             <path class='line' d={draw(false)} />
-            {partial.length > 0 && <path class='line partial' d={draw(true)} />}
+            {look.partial.length > 0 && <path class='line partial' d={draw(true)} />}
             {values.length <= 60 && values.map((value, at) => value !== null && <circle key={at} cx={x(at)} cy={y(value)} r='2.5' />)}
           </g>
         )
@@ -148,13 +222,27 @@ function Lines ({ model, x, y, looks }: DrawnProps & { looks: readonly Look[] })
   )
 }
 
-function Bars ({ model, x, y, width, pointed }: DrawnProps & { width: number, pointed: number | undefined }) {
+interface AreaProps extends Pick<DrawnProps, 'x' | 'y'> { low: readonly (number | null)[], high: readonly (number | null)[] }
+
+/** What lies between two lines, where both have a value. */
+function Area ({ low, high, x, y }: AreaProps) {
+  const runs: number[][] = [[]]
+  low.forEach((value, at) => { if (value == null || high[at] == null) runs.push([]); else runs.at(-1)?.push(at) })
+  const corner = (of: typeof low) => (at: number): string => `${x(at).toFixed(1)} ${y(of[at] ?? 0).toFixed(1)}`
+  return (
+    <>
+      {runs.filter(({ length }) => length > 0).map((run) => <path key={run[0]} class='area' d={`M${[...run.map(corner(high)), ...run.toReversed().map(corner(low))].join('L')}Z`} />)}
+    </>
+  )
+}
+
+function Bars ({ model, x, y, width, pointed, looks }: DrawnProps & { width: number, pointed: number | undefined }) {
   const group = width / model.labels.length * 0.8
   const bar = group / model.series.length
   return (
     <>
       {model.series.map(({ values }, index) => (
-        <g key={index} class={`series-${index}`}>
+        <g key={index} class={classOf(looks[index] ?? plain(index))}>
           {values.map((value, at) => value !== null && (
             <rect
               key={at} class={pointed === undefined || pointed === at ? '' : 'pale'} x={x(at) - group / 2 + index * bar} width={Math.max(1, bar - 1)}

@@ -224,7 +224,9 @@ function Parameters ({ parameters, values, onInput, onRun }: ParametersProps) {
   )
 }
 
-/** A result as a table, a line or bars. */
+const VIEWS = [['Table', null], ['Line', 'line'], ['Bars', 'bar'], ['Areas', 'area'], ['Number', 'number']] as const
+
+/** A result as a table, or drawn. */
 function Result ({ run, chart, onChart }: { run: QueryRun, chart: ChartChoice | null, onChart: (chart: ChartChoice | null) => void }) {
   const [Chart, setChart] = useState<{ Component: ComponentType<{ columns: QueryRun['columns'], rows: QueryRun['rows'], choice: ChartChoice, onChoice: (choice: ChartChoice) => void }> }>()
   const isChart = chart !== null
@@ -235,7 +237,7 @@ function Result ({ run, chart, onChart }: { run: QueryRun, chart: ChartChoice | 
   return (
     <>
       <div class='toolbar views' role='group' aria-label='Show as'>
-        {([['Table', null], ['Line', 'line'], ['Bars', 'bar']] as const).map(([name, kind]) => (
+        {VIEWS.map(([name, kind]) => (
           <button key={name} type='button' aria-pressed={(chart?.kind ?? null) === kind} onClick={() => onChart(kind === null ? null : { ...chart, kind })}>{name}</button>
         ))}
       </div>

@@ -1,0 +1,83 @@
+/** The one sentence that says what to do with an experiment now, and the words for what its numbers say. */
+import { formatCount, formatCounted } from '../format.ts'
+import { formatInterval, formatMetric, formatPercent, type Results } from './describe-experiment.ts'
+import { isConclusive } from './over-time.ts'
+
+export interface Verdict { text: string, isDoubtful: boolean }
+
+/** From here on, a variant is probably the best. */
+const PROBABLY = 0.9
+
+/**
+ * What to do now. A planned number of people holds for one look at its end; the always-valid intervals hold at every
+ * look, so that they alone allow to stop before.
+ */
+export function decide (result: Results, isEnded: boolean): Verdict {
+  const doubt = findDoubt(result)
+  if (doubt !== undefined) return { text: doubt, isDoubtful: true }
+  const { baseline, leader, significant, series, significance_code: code } = result
+  const probability = result.variants.find(({ key }) => key === leader)?.probability ?? 0
+  const isBaseline = leader === baseline
+  const found = code === 'not_enough_exposure'
+    ? 'Too few people to say anything'
+    : significant || probability >= PROBABLY
+      ? `${leader} is ${significant ? '' : 'probably '}better${isBaseline ? ' than what was tried' : ''}`
+      : isEnded ? 'No difference shown' : `No difference shown yet, with ${leader} ahead`
+  return { text: `${found}${advise()}.`, isDoubtful: false }
+
+  function advise (): string {
+    const outcome = significant && !isBaseline ? `give ${leader} to everybody` : `keep ${baseline}`
+    if (isEnded) return code === 'not_enough_exposure' ? ': run it again with more people' : `: ${outcome}`
+    const today = series.at(-1)?.variants ?? []
+    const holds = today.some((day) => (isBaseline || day.key === leader) && isConclusive(day))
+    if (holds && significant) return `, which holds however often one looks: stop now and ${outcome}`
+    return describeWait(result) ?? `: it has run as long as planned, so stop now and ${outcome}`
+  }
+}
+
+/** Undefined: it has run as long as it needs. */
+function describeWait ({ sample_size: size, exposures: { total } }: Results): string | undefined {
+  if (size === null) return '; do not stop yet: how long it needs is known once the baseline has a value'
+  if (size.total === null) return `; no number of people would show a change of ${size.minimum_detectable_effect} %: choose another metric, or a larger effect`
+  if (total >= size.total) return undefined
+  return size.remaining_days === null || size.remaining_days <= 0
+    ? `; do not stop yet: ${formatCount(size.total - total)} people to go`
+    : `; do not stop yet: ${formatCounted(size.remaining_days, 'day')} to go at this traffic`
+}
+
+/** Why no number of these can be trusted. */
+function findDoubt ({ exposures }: Results): string | undefined {
+  if (exposures.total === 0) return 'Nobody was exposed yet: no $feature_flag_called of this flag has one of its variants.'
+  if (exposures.sample_ratio?.mismatch === true) return 'The split is not the one that the flag gives. Trust no number below before that is explained.'
+  return undefined
+}
+
+const VERDICTS: Record<string, string> = {
+  significant: 'There is a difference.',
+  not_enough_exposure: 'Too few people to say anything: each variant needs 100.',
+  low_win_probability: 'No variant is likely enough to be the best: 90 % is asked for.',
+  high_loss: 'The leader may still cost too much, if it is the wrong choice: an expected loss below 1 % is asked for.',
+  high_p_value: 'Chance explains the difference more often than one time in twenty.'
+}
+
+/** The verdict first, and what is to be doubted before it. */
+export function describeVerdict (result: Results): Verdict {
+  const doubt = findDoubt(result)
+  if (doubt !== undefined) return { text: doubt, isDoubtful: true }
+  const { leader, significant, significance_code: code } = result
+  const verdict = VERDICTS[code] ?? code
+  const size = code === 'not_enough_exposure' ? '' : ` ${describeSize(result)}`
+  return { text: `${significant ? `${verdict} The best is most likely ${leader}.` : verdict}${size}`.trimEnd(), isDoubtful: false }
+}
+
+/** How large the effect is: of the leader, or of the most likely one of the others when the baseline leads. */
+function describeSize ({ kind, baseline, leader, variants }: Results): string {
+  const [best] = variants.filter(({ key }) => key !== baseline).sort((a, b) => b.probability - a.probability)
+  const shown = variants.find(({ key }) => key === leader && key !== baseline) ?? best
+  if (shown === undefined || shown.comparison === null) return ''
+  const { absolute_lift: lift, relative_lift: relative, bayesian } = shown.comparison
+  const amount = `${lift > 0 ? '+' : ''}${formatMetric(kind, lift)}`
+  const absolute = kind === 'funnel' ? amount.replace(' %', ' points') : amount
+  const range = bayesian.relative_interval === null ? '' : `; with 95 % probability ${formatInterval(bayesian.relative_interval)}`
+  return `${shown.key} against ${baseline}: ${relative === null ? absolute : `${formatPercent(relative, true)} (${absolute})`}${range}.`
+}
