@@ -75,8 +75,31 @@ t.test('an exact match comes first and says what matched; each person comes once
   t.match(await get('/search?search='), { status: 400, body: { attr: 'search' } })
 })
 
+t.test('parts of emails and names are found, as they are now, after what matches whole', async (t) => {
+  const { get, insert, client, sql, projectId, inNewProject } = await startApi(t)
+  const ann = await insert(['a1'], { email: 'Ann.Müller@Example.com', name: 'ÄNNE M' })
+  const ben = await insert(['b1'], { username: 'example' })
+  const cleo = await insert(['c1'], { email: 'cleo@example.com', name: 12 })
+  const other = await insert(['d1'], { email: 'someone@elsewhere.org' })
+  const found = async (text: string): Promise<string[][]> => (await get(`/search?search=${encodeURIComponent(text)}`)).body.matches.map(({ by, uuid }: { by: string, uuid: string }) => [by, uuid])
+
+  t.same((await found('EXAMPLE'))[0], ['username', ben])
+  t.same((await found('EXAMPLE')).slice(1).sort(), [['part of the email', ann], ['part of the email', cleo]].sort())
+  t.same(await found('mülLER'), [['part of the email', ann]])
+  t.same(await found('änne'), [['part of the name', ann]])
+  await sql`UPDATE persons SET properties = '{"email": "new@elsewhere.org"}' WHERE uuid = ${cleo}`
+  t.same((await found('example.com')).map(([, uuid]) => uuid), [ann], 'a copy in ClickHouse may be old')
+  await client.insert({
+    table: 'persons', format: 'JSONEachRow',
+    values: [{ project_id: projectId, person_id: other, properties: '{}', is_identified: true, created_at: '2026-01-01 00:00:00', version: AT * 2000, is_deleted: 1 }]
+  })
+  await sql`DELETE FROM persons WHERE uuid = ${other}`
+  t.same(await found('someone'), [])
+  t.same((await (await inNewProject()).call('GET', '~/persons/search?search=example')).body.matches, [])
+})
+
 t.test('the history has the ids with their times, and the merges', async (t) => {
-  const { get, insert, client, projectId } = await startApi(t)
+  const { get, insert, client, sql, projectId } = await startApi(t)
   const uuid = await insert(['ann', 'device-1'])
   const event = randomUUID()
   const at = '2026-03-01 00:00:02.000'
@@ -90,6 +113,7 @@ t.test('the history has the ids with their times, and the merges', async (t) => 
 
   t.equal(status, 200)
   t.same(body, {
+    first_seen: '2026-03-01T00:00:02.000Z',
     changed_at: '2026-03-01T00:00:00.000Z',
     distinct_id_count: 2,
     distinct_ids: [
@@ -98,6 +122,14 @@ t.test('the history has the ids with their times, and the merges', async (t) => 
     ],
     merges: [{ uuid: event, event: '$identify', at: '2026-03-01T00:00:02.000Z', distinct_id: 'ann', other_distinct_id: 'device-1', undone_at: null }]
   })
+  await client.insert({
+    table: 'events', format: 'JSONEachRow', values: [{
+      project_id: projectId, uuid: randomUUID(), event: 'visited', distinct_id: 'device-1', timestamp: '2025-12-24 18:00:00.000', received_at: at, properties: '{}'
+    }]
+  })
+  t.match((await get(`/${uuid}/history`)).body, { first_seen: '2025-12-24T18:00:00.000Z' }, 'a plain event that arrived late, of an id that was merged')
+  const [{ created_at: known }] = await sql<[{ created_at: Date }]>`UPDATE persons SET created_at = '2025-01-01' WHERE uuid = ${uuid} RETURNING created_at`
+  t.match((await get(`/${uuid}/history`)).body, { first_seen: known.toISOString() }, 'the first event may have been removed since')
   t.equal((await get(`/${randomUUID()}/history`)).status, 404)
   t.match(await get('/7/history'), { status: 400, body: { attr: 'id' } })
 })

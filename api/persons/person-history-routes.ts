@@ -15,8 +15,10 @@ interface PersonStores {
   clickhouse: ClickHouse
 }
 
-/** Why a person was found; an exact match comes before those that only begin with what was searched. */
-const MATCHED_BY = ['uuid', 'old uuid', 'distinct id', 'email', 'name', 'username', 'beginning of a distinct id'] as const
+/** Why a person was found, the closest matches first. */
+const MATCHED_BY = [
+  'uuid', 'old uuid', 'distinct id', 'email', 'name', 'username', 'beginning of a distinct id', 'part of the email', 'part of the name', 'part of the username'
+] as const
 
 export type MatchedBy = (typeof MATCHED_BY)[number]
 
@@ -28,7 +30,11 @@ export type PersonHistory = Value<typeof historySchema>
 const NAMES = ['email', 'name', 'username'] as const
 
 const MATCHES = 50
+/** Copies in ClickHouse may be of names that persons no longer have. */
+const CANDIDATES = 10 * MATCHES
 const SHOWN_IDS = 200
+/** Distinct ids whose first event is looked for. */
+const MAX_IDS = 10_000
 /** A person of few events makes ClickHouse read many of others. */
 const LIMITS = 'max_execution_time = 10, max_memory_usage = 1000000000'
 
@@ -54,6 +60,7 @@ const mergeSchema = object({
 })
 
 const historySchema = object({
+  first_seen: { ...time, description: 'Time of the first event of the person, whenever it arrived. Without ClickHouse: `created_at`.' },
   changed_at: { ...timeOrNull, description: 'Last change of the person.' },
   distinct_id_count: { type: 'integer' },
   distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it was assigned to this person.' }, is_first: { type: 'boolean' } }), { description: `Newest first, at most ${SHOWN_IDS}.` }),
@@ -67,7 +74,7 @@ export async function personHistoryRoutes (app: FastifyInstance, stores: PersonS
 
   routes.get('/search', {
     summary: 'Search persons',
-    description: `By id, distinct id, email, name or username, at most ${MATCHES}: exact matches first, then distinct ids that begin with the text.`,
+    description: `By id, distinct id, email, name or username, in any case, at most ${MATCHES}: exact matches first, then distinct ids that begin with the text, then parts of emails and names.`,
     query: object({ search: { type: 'string', minLength: 1, maxLength: 400 } }), answer: searchSchema
   }, async ({ query }, { projectId }) => await search(stores, projectId, query.search))
 
@@ -83,7 +90,7 @@ interface Found { by: MatchedBy, uuid: string }
 async function search (
   { sql, clickhouse }: PersonStores, projectId: number, text: string
 ): Promise<{ matches: PersonMatch[], searched_properties: boolean }> {
-  const byProperty = findByName(clickhouse, projectId, text).catch((error: unknown) => {
+  const byProperty = findByName({ sql, clickhouse }, projectId, text).catch((error: unknown) => {
     if (classifyClickHouseError(error).action !== 'retry') throw error
     return null
   })
@@ -101,20 +108,30 @@ async function search (
     ...(byId === null ? [] : [{ by: 'distinct id' as const, uuid: byId }]),
     ...named ?? [],
     ...beginning.map(({ uuid }) => ({ by: 'beginning of a distinct id' as const, uuid }))
-  ]
+  ].sort((one, other) => MATCHED_BY.indexOf(one.by) - MATCHED_BY.indexOf(other.by))
   // Of several reasons the first.
   const first = found.filter(({ uuid }, index) => found.findIndex((each) => each.uuid === uuid) === index)
   return { matches: await describe(sql, projectId, first.slice(0, MATCHES)), searched_properties: named !== null }
 }
 
-/** Persons whose email, name or username is the text, in any case. */
-async function findByName (clickhouse: ClickHouse, projectId: number, text: string): Promise<Found[]> {
-  const value = (name: string): string => `lowerUTF8(JSONExtractString(persons.properties, '${name}'))`
-  const cases = NAMES.map((name) => `${value(name)} = lowerUTF8({text: String}), '${name}'`).join(', ')
-  return await queryRows<Found>(clickhouse, `
-    SELECT toString(person_id) AS uuid, multiIf(${cases}, '') AS by
-    FROM persons FINAL WHERE project_id = {project: UInt32} AND by != ''
-    ORDER BY created_at DESC LIMIT ${MATCHES} SETTINGS ${LIMITS}`, { project: projectId, text })
+/** Persons whose email, name or username has the text in it, in any case; whole matches first, then the newest. */
+async function findByName ({ sql, clickhouse }: PersonStores, projectId: number, text: string): Promise<Found[]> {
+  const candidates = await queryRows<{ uuid: string }>(clickhouse, `
+    WITH lowerUTF8({text: String}) AS wanted
+    SELECT toString(person_id) AS uuid FROM persons WHERE project_id = {project: UInt32} AND position(names, wanted) > 0
+    ORDER BY position(names, concat('\n', wanted, '\n')) > 0 DESC, created_at DESC LIMIT ${CANDIDATES} SETTINGS ${LIMITS}`, { project: projectId, text })
+  const uuids = [...new Set(candidates.map(({ uuid }) => uuid))]
+  const stored = await sql<{ uuid: string, names: (string | null)[] }[]>`
+    SELECT uuid, ARRAY[properties->>'email', properties->>'name', properties->>'username'] AS names
+    FROM persons WHERE project_id = ${projectId} AND uuid = ANY (${uuids}::uuid[])`
+  const wanted = text.toLowerCase()
+  const namesOf = new Map(stored.map(({ uuid, names }) => [uuid, names.map((name) => name?.toLowerCase() ?? '')]))
+  return uuids.flatMap((uuid): Found[] => {
+    const names = namesOf.get(uuid) ?? []
+    const exact = NAMES[names.indexOf(wanted)]
+    const part = NAMES[names.findIndex((name) => name.includes(wanted))]
+    return exact !== undefined ? [{ by: exact, uuid }] : part !== undefined ? [{ by: `part of the ${part}`, uuid }] : []
+  })
 }
 
 async function describe (sql: Sql, projectId: number, found: readonly Found[]): Promise<PersonMatch[]> {
@@ -132,29 +149,45 @@ export async function describePersons (sql: Sql, projectId: number, uuids: reado
 }
 
 async function readHistory (stores: PersonStores, projectId: number, uuid: string): Promise<PersonHistory> {
-  const { sql } = stores
-  const [person] = await sql<{ id: string, version: string }[]>`
-    SELECT id::text AS id, version::text AS version FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  const { sql, clickhouse } = stores
+  const [person] = await sql<{ id: string, version: string, created_at: Date }[]>`
+    SELECT id::text AS id, version::text AS version, created_at FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
   if (person === undefined) throw notFound()
-  const [ids, [counted]] = await Promise.all([
+  const [all, [counted]] = await Promise.all([
     sql<{ distinct_id: string, version: string }[]>`
       SELECT distinct_id, version::text AS version FROM person_distinct_ids WHERE person_id = ${person.id}::bigint
-      ORDER BY person_distinct_ids.version DESC, distinct_id LIMIT ${SHOWN_IDS}`,
+      ORDER BY person_distinct_ids.version DESC, distinct_id LIMIT ${MAX_IDS}`,
     sql<[{ count: number }]>`
       SELECT count(*)::integer AS count FROM person_distinct_ids WHERE person_id = ${person.id}::bigint`
   ])
-  const merges = await readMerges(stores, projectId, ids.map(({ distinct_id: id }) => id)).catch((error: unknown) => {
+  const ids = all.slice(0, SHOWN_IDS)
+  const unlessAway = (error: unknown): null => {
     if (classifyClickHouseError(error).action !== 'retry') throw error
     return null
-  })
+  }
+  const [merges, first] = await Promise.all([
+    readMerges(stores, projectId, ids.map(({ distinct_id: id }) => id)).catch(unlessAway),
+    readFirstEvent(clickhouse, projectId, all.map(({ distinct_id: id }) => id)).catch(unlessAway)
+  ])
+  // The event that made the person known may have been removed by retention.
+  const firstSeen = first === null || first > person.created_at ? person.created_at : first
   return {
     merges,
+    first_seen: firstSeen.toISOString(),
     changed_at: timeOf(person.version),
     distinct_id_count: counted.count,
     distinct_ids: ids.map(({ distinct_id: id, version }) => ({
       distinct_id: id, since: timeOf(version), is_first: personUuid(projectId, id) === uuid
     }))
   }
+}
+
+/** Null: none of these ids has an event. */
+async function readFirstEvent (clickhouse: ClickHouse, project: number, ids: readonly string[]): Promise<Date | null> {
+  const [first] = await queryRows<{ at: number, events: number }>(clickhouse, `
+    SELECT toFloat64(toUnixTimestamp64Milli(min(timestamp))) AS at, count() > 0 AS events
+    FROM events WHERE project_id = {project: UInt32} AND distinct_id IN {ids: Array(String)} SETTINGS ${LIMITS}`, { project, ids })
+  return first === undefined || first.events === 0 ? null : new Date(first.at)
 }
 
 /** Versions are microseconds since 1970; 0 for what was written by hand. */

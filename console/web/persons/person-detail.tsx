@@ -38,7 +38,7 @@ function Gone ({ id }: { id: string }) {
 }
 
 function Detail ({ person, asked }: { person: Person, asked: string }) {
-  const { uuid, name, is_identified: isIdentified, created_at: created } = person
+  const { uuid, name, is_identified: isIdentified } = person
   const [isDeleting, setDeleting] = useState(false)
   const history = useAnswer<PersonHistory>(`/api/projects/${projectId.value}/persons/${uuid}/history`)
   return (
@@ -49,7 +49,7 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
         of={{
           'Person id': <code>{uuid}</code>,
           Identified: isIdentified ? 'yes' : 'no: identify was never called for it',
-          'Known since': <Time at={created} isZoned />,
+          'First seen': history.value !== undefined && <Time at={history.value.first_seen} isZoned />,
           'Last changed': history.value !== undefined && <Time at={history.value.changed_at} isZoned />
         }}
       />

@@ -28,7 +28,7 @@ function PersonList () {
   return (
     <section>
       <h1>Persons</h1>
-      <p class='hint'>Search by distinct id or its beginning, person id, email, name or username.</p>
+      <p class='hint'>Search by distinct id or its beginning, person id, or a part of an email, name or username.</p>
       <div class='toolbar filters'>
         <Search label='Search persons' />
         {search === '' && may('event:read') && (
@@ -97,7 +97,7 @@ function Matches ({ search }: { search: string }) {
         <>
           {!isWhole && <p class='hint' role='status'>Emails and names were not searched, because ClickHouse is unavailable or took too long.</p>}
           {matches.length === 0
-            ? <Empty>No person has this distinct id, person id, email, name or username. A distinct id that only sent plain events has no person: <a {...linkTo(`/projects/${projectId.value}/find?distinct_id=${encodeURIComponent(search)}`)}>find its events</a>.</Empty>
+            ? <Empty>No person has this distinct id or person id, or this in an email, name or username. A distinct id that only sent plain events has no person: <a {...linkTo(`/projects/${projectId.value}/find?distinct_id=${encodeURIComponent(search)}`)}>find its events</a>.</Empty>
             : <PersonTable persons={matches} by={new Map(matches.map(({ uuid, by }) => [uuid, by]))} />}
           {matches.length >= PAGE && <p class='hint'>Only the first {PAGE} are shown: refine your search.</p>}
         </>

@@ -48,7 +48,7 @@ export async function readExportColumns (
   const { source, internal } = factsOf(table)
   const found = await queryRows<{ name: string, type: string }>(clickhouse, `
     SELECT name, type FROM system.columns
-    WHERE database = ${LOCAL_DATABASE} AND table = {source: String} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL')
+    WHERE database = ${LOCAL_DATABASE} AND table = {source: String} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL', 'MATERIALIZED')
     ORDER BY position`, { source })
   const present = new Map(found.map(({ name, type }) => [name, type]))
   const names = new Set(known.map(([name]) => name))
