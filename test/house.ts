@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_177,
+  lines: 86_732,
   serverLines: 5_500,
   platformLines: 4_800,
-  trackedFiles: 1_667,
+  trackedFiles: 1_676,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
