@@ -81,6 +81,8 @@ export interface EventRow {
   isBot: boolean
   /** How many events the row stands for; 1 unless a rule stores a share of them. */
   sampleWeight: number
+  /** Its body said that its events change no persons. */
+  withoutPerson?: true
 }
 
 /** The properties that have a column of their own, in the order of their columns. */

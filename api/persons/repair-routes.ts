@@ -152,7 +152,7 @@ export async function readMerges (
   const merges = await queryRows<Omit<Merge, 'undone_at'>>(clickhouse, `
     SELECT toString(uuid) AS uuid, event, ${isoTime('received_at')} AS at, distinct_id,
       substringUTF8(JSONExtractString(properties, if(event = '$identify', '$anon_distinct_id', 'alias')), 1, 200) AS other_distinct_id
-    FROM events WHERE project_id = {project: UInt32} AND event IN ('$identify', '$create_alias', '$merge_dangerously')
+    FROM events WHERE project_id = {project: UInt32} AND NOT without_person AND event IN ('$identify', '$create_alias', '$merge_dangerously')
       AND (distinct_id IN {ids: Array(String)} OR other_distinct_id IN {ids: Array(String)}) AND other_distinct_id NOT IN ('', distinct_id)
     ORDER BY received_at DESC, uuid LIMIT 1000 SETTINGS final = 1, max_execution_time = 10`,
   { project: projectId, ids: distinctIds.slice(0, 1000) })

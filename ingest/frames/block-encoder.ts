@@ -40,6 +40,8 @@ export class BlockEncoder {
   readonly #schemaVersion = new ColumnBuffer()
   readonly #isBot = new ColumnBuffer()
   readonly #sampleWeight = new ColumnBuffer()
+  /** Of the rows that have it, which are few or none. */
+  readonly #withoutPerson: number[] = []
   readonly #promotedColumns: readonly EventColumn[] = COLUMNS.filter((column) => column.promotes !== undefined)
   readonly #promoted = this.#promotedColumns.map((column) =>
     column.type === 'LowCardinality(String)' ? new LowCardinalityColumn() : new ColumnBuffer())
@@ -102,6 +104,7 @@ export class BlockEncoder {
     this.#schemaVersion.writeInt32(row.schemaVersion)
     this.#isBot.writeUInt8(row.isBot ? 1 : 0)
     this.#sampleWeight.writeFloat64(row.sampleWeight)
+    if (row.withoutPerson === true) this.#withoutPerson.push(this.#rows)
     this.#rows++
   }
 
@@ -124,6 +127,7 @@ export class BlockEncoder {
     this.#rows = 0
     this.#textBytes = 0
     this.#groups = 0
+    this.#withoutPerson.length = 0
     for (const column of this.#fixed) column.reset()
     for (const column of this.#promoted) column.reset()
     this.#out.reset()
@@ -168,6 +172,7 @@ export class BlockEncoder {
 
   #isEmpty (column: EventColumn): boolean {
     if (column.name === 'groups') return this.#groups === 0
+    if (column.name === 'without_person') return this.#withoutPerson.length === 0
     if (column.promotes === undefined || column.hasDefault === true) return false
     const promoted = this.#promoted[this.#promotedColumns.indexOf(column)]
     // An empty string is a length of zero, which is one byte.
@@ -188,6 +193,7 @@ export class BlockEncoder {
       case 'schema_version': return out.writeBytes(this.#schemaVersion.bytes)
       case 'is_bot': return out.writeBytes(this.#isBot.bytes)
       case 'sample_weight': return out.writeBytes(this.#sampleWeight.bytes)
+      case 'without_person': return out.writeBytes(markRows(this.#withoutPerson, this.#rows))
       case 'groups':
         out.writeBytes(this.#groupOffsets.bytes)
         out.writeBytes(this.#groupKeys.bytes)
@@ -197,4 +203,11 @@ export class BlockEncoder {
     if (promoted instanceof LowCardinalityColumn) promoted.writeTo(out)
     else if (promoted !== undefined) out.writeBytes(promoted.bytes)
   }
+}
+
+/** A column of type Bool that is true in these rows. */
+function markRows (marked: readonly number[], rows: number): Uint8Array {
+  const column = new Uint8Array(rows)
+  for (const row of marked) column[row] = 1
+  return column
 }

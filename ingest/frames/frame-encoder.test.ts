@@ -114,23 +114,23 @@ t.test('columns that are empty in every row are omitted and stored as empty', as
     const { payload, rows } = encoder.take()
     return frameOf(payload, rows)
   }
-  const own = { schemaVersion: -7, isBot: true, sampleWeight: 2.5 }
+  const own = { schemaVersion: -7, isBot: true, sampleWeight: 2.5, withoutPerson: true as const }
   const full = encode(PROMOTED_PROPERTIES.map((name) => name), ['company', 'a'], own)
   const [empty, other] = [1, 2].map(() => encode(PROMOTED_PROPERTIES.map(() => ''), [])) as [Uint8Array, Uint8Array]
 
   await insertFrames(clickhouse.url, [empty, full, other])
 
   const columns = (frame: Uint8Array): number => zlib.zstdDecompressSync(frame).readUInt8(0)
-  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length])
+  t.same([columns(full), columns(empty)], [EVENT_COLUMNS.length, EVENT_COLUMNS.length - PROMOTED_PROPERTIES.length - 1])
   const result = await clickhouse.client.query({
     query: `SELECT toUInt32(count()) AS rows, ${PROMOTED_COLUMNS.map((name) => `toUInt32(countIf(${name} != '')) AS ${name}_set`).join(', ')},
       toUInt32(countIf(groups = map('company', 'a'))) AS grouped, toUInt32(countIf(empty(groups))) AS ungrouped,
       toUInt32(countIf(schema_version = -7)) AS marked, toUInt32(countIf(schema_version = 0)) AS unmarked,
-      toUInt32(countIf(is_bot)) AS bots, sum(sample_weight) AS weight FROM events`,
+      toUInt32(countIf(is_bot)) AS bots, toUInt32(countIf(without_person)) AS personless, sum(sample_weight) AS weight FROM events`,
     format: 'JSONEachRow'
   })
   t.same(await result.json(), [{
-    rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6, marked: 1, unmarked: 8, bots: 1, weight: 10.5
+    rows: 9, ...Object.fromEntries(PROMOTED_COLUMNS.map((name) => [`${name}_set`, 1])), grouped: 3, ungrouped: 6, marked: 1, unmarked: 8, bots: 1, personless: 1, weight: 10.5
   }])
 })
 

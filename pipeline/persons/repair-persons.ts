@@ -129,6 +129,7 @@ async function repair (request: Request, attempt: Attempt, deps: RepairDeps, sig
       await writeRepaired(transaction, { project, version, stored, after })
       const named = [...request.ids, ...stored.find(({ uuid }) => uuid === request.person)?.distinctIds ?? []]
       const concerned = after.filter(({ distinctIds }) => distinctIds.some((each) => named.includes(each)))
+      if (request.kind === 'undo') await transaction`UPDATE persons_projects SET undone_at = now() WHERE project_id = ${project}`
       await transaction`
         UPDATE person_repairs SET done_at = to_timestamp(${at / 1000}), person_uuids = ${concerned.map(({ uuid }) => uuid)}::uuid[] WHERE id = ${id}`
       return concerned.length
@@ -184,7 +185,7 @@ async function readPersons (
   for (;;) {
     const links = await queryRows<{ id: string, other: string }>(clickhouse, `
       SELECT DISTINCT distinct_id AS id, substringUTF8(${OTHER_ID}, 1, 200) AS other FROM events
-      WHERE project_id = {project: UInt32} AND ${MERGES} AND (distinct_id IN {ids: Array(String)} OR other IN {ids: Array(String)})
+      WHERE project_id = {project: UInt32} AND NOT without_person AND ${MERGES} AND (distinct_id IN {ids: Array(String)} OR other IN {ids: Array(String)})
         AND other NOT IN ('', distinct_id)
       SETTINGS final = 0, max_execution_time = ${MAX_QUERY_S}`,
     { project, ids: ids.filter((id) => !isIllegalDistinctId(id)) })
@@ -240,7 +241,7 @@ async function readUpdates (
   const events = await queryRows<StoredEvent>(clickhouse, `
     SELECT toString(uuid) AS uuid, event, distinct_id AS distinctId, toString(person_id) AS person,
       toFloat64(toUnixTimestamp64Milli(timestamp)) AS timestamp, toFloat64(toUnixTimestamp64Milli(received_at)) AS receivedAt, properties
-    FROM events AS stored WHERE project_id = {project: UInt32} AND distinct_id IN {ids: Array(String)}
+    FROM events AS stored WHERE project_id = {project: UInt32} AND NOT without_person AND distinct_id IN {ids: Array(String)}
       AND (${MERGES} OR position(properties, '"$set') > 0 OR position(properties, '"$unset"') > 0)
     ORDER BY stored.received_at, stored.timestamp, stored.uuid LIMIT ${MAX_UPDATES + 1}
     SETTINGS final = 1, max_execution_time = ${MAX_QUERY_S}`, { project, ids })

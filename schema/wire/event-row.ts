@@ -5,16 +5,17 @@
  * understands all earlier layouts: ClickHouse fills missing columns with defaults. A writer that meets a later one
  * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest
  * (docs/run/operations.md). New columns go to the end, and none is ever taken away: a frame in the stream may be as old
- * as the longest outage. A frame leaves out groups and promoted columns that are empty in all its rows, unless the
- * table has a DEFAULT for them, which costs ClickHouse more to compute than to read. Frames of earlier versions also
- * leave out schema versions, marks of bots, countries and weights that are their default. The others are always there.
+ * as the longest outage. A frame leaves out groups, `without_person` and promoted columns that are empty in all its
+ * rows, unless the table has a DEFAULT for them, which costs ClickHouse more to compute than to read. Frames of earlier
+ * versions also leave out schema versions, marks of bots, countries and weights that are their default. The others are
+ * always there.
  *
- * 1: until `ip`. 2: `schema_version`. 3: `is_bot`, `country`. 4: `sample_weight`.
+ * 1: until `ip`. 2: `schema_version`. 3: `is_bot`, `country`. 4: `sample_weight`. 5: `without_person`.
  *
  * `LowCardinality` columns are dictionary-encoded at the edge already, which is cheaper for both sides than plain
  * strings.
  */
-export const ROW_LAYOUT = 4
+export const ROW_LAYOUT = 5
 
 /** The Native types a frame may use. */
 export type ColumnType =
@@ -72,7 +73,8 @@ export const EVENT_COLUMNS = [
   { name: 'schema_version', type: 'Int32' },
   { name: 'is_bot', type: 'Bool' },
   { name: 'country', type: 'LowCardinality(String)', promotes: '$geoip_country_code', hasDefault: true },
-  { name: 'sample_weight', type: 'Float64', default: 1 }
+  { name: 'sample_weight', type: 'Float64', default: 1 },
+  { name: 'without_person', type: 'Bool' }
 ] as const satisfies readonly EventColumn[]
 
 /**
