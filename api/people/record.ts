@@ -36,6 +36,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the answer shows, or what the request acts on where no table changes. */
     recorded?: 'persons' | 'sql' | 'record' | 'dead_letters'
+    /** The body stays out of the record, as it names somebody who is to be forgotten. */
+    hasSecretBody?: true
   }
   interface FastifyRequest {
     /** Completes the line of this reading, once its rows are counted; null when it has none. */
@@ -51,12 +53,13 @@ export const recordRequests = fastifyPlugin(async (app: FastifyInstance, { sql }
   app.decorateRequest('recordRows', null)
 
   app.addHook('preHandler', async (request) => {
-    const { access, sharedBoard, routeOptions: { config: { recorded, scope = '' } } } = request
+    const { access, sharedBoard, routeOptions: { config: { recorded, hasSecretBody, scope = '' } } } = request
     if (access === null || recorded === undefined) return
     // Flags are tested without persons then.
     if (recorded === 'persons' && !allowsScope(access.scopes, 'person:read')) return
     const { personal_api_key: _, ...query } = request.query as Record<string, unknown>
-    const detail = { method: request.method, path: request.url.split('?', 1)[0], query, body: request.body ?? null, link: sharedBoard?.linkId }
+    const body = hasSecretBody === true ? null : request.body ?? null
+    const detail = { method: request.method, path: request.url.split('?', 1)[0], query, body, link: sharedBoard?.linkId }
     const { id = '', tile_kind: tile } = request.params as { id?: unknown, tile_kind?: string }
     if (tile === 'question') return
     const line = await writeRecord(sql, {

@@ -3,7 +3,7 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
-import { encodeCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
+import { COPY_TABLES, encodeCopies, noCopies, type PersonsCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
 import { findPersonByUuid } from './find-person.ts'
 
 export interface DeletePersonRequest {
@@ -12,6 +12,15 @@ export interface DeletePersonRequest {
   uuid: string
   /** Also delete the events received so far, of all distinct ids of the person. */
   withEvents: boolean
+}
+
+/** What an erasure names: the ids that were asked for, and all others of their persons. */
+export interface ErasedPersons {
+  projectId: number
+  ids: string[]
+  persons: { id: number, uuid: string }[]
+  /** As in `events.person_id`, also of ids without a person. */
+  uuids: string[]
 }
 
 /** Interval of asking whether the pipeline has finished, in milliseconds. */
@@ -54,7 +63,7 @@ async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: Delete
 
     const distinctIds = await deleteDistinctIds(transaction, projectId, found.id)
     await transaction`DELETE FROM persons WHERE id = ${found.id}`
-    await postTombstone(transaction, { projectId, uuid, version })
+    await postTombstones(transaction, { projectId, uuids: [uuid], version })
     const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
     const [deletion] = await transaction<[{ id: number }]>`
       INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, version, outbox_id)
@@ -65,7 +74,7 @@ async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: Delete
   })
 }
 
-export async function deleteDistinctIds (
+async function deleteDistinctIds (
   transaction: TransactionSql, projectId: number, personId: number
 ): Promise<string[]> {
   const rows = await transaction<{ distinctId: string }[]>`
@@ -82,21 +91,35 @@ export async function forgetDistinctIds (
   await transaction`
     DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${[...distinctIds]})`
   await transaction`DELETE FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${[...distinctIds]}`
+  await clearSamples(transaction, projectId, distinctIds)
+}
+
+/** Removes the samples of warnings that name distinct ids. */
+export async function clearSamples (
+  transaction: TransactionSql, projectId: number, distinctIds: readonly string[]
+): Promise<void> {
   await transaction`
     UPDATE persons_warning_minutes SET samples = '[]' WHERE project_id = ${projectId} AND EXISTS (
       SELECT FROM jsonb_array_elements(samples) AS sample
       WHERE sample->>'distinct_id' = ANY (${[...distinctIds]}) OR sample->>'value' = ANY (${[...distinctIds]}))`
 }
 
-/** Hides the person from queries at once, long before its rows are deleted. */
-export async function postTombstone (
-  transaction: TransactionSql, { projectId, uuid, version }: { projectId: number, uuid: string, version: number }
+/** Hides persons from queries at once, long before their rows are deleted. */
+export async function postTombstones (
+  transaction: TransactionSql,
+  { projectId, uuids, version }: { projectId: number, uuids: readonly string[], version: number }
 ): Promise<void> {
-  const copy = {
+  const persons = uuids.map((uuid) => ({
     project_id: projectId, person_id: uuid, properties: {}, is_identified: false, created_at: toCopyTime(0), version,
-    is_deleted: 1
-  }
-  for (const { rows, rowCount } of encodeCopies([copy])) {
-    await transaction`INSERT INTO persons_outbox (target, rows, row_count) VALUES ('persons', ${rows}, ${rowCount})`
+    is_deleted: 1 as const
+  }))
+  await postCopies(transaction, { ...noCopies(), persons })
+}
+
+export async function postCopies (transaction: TransactionSql, copies: PersonsCopies): Promise<void> {
+  for (const target of COPY_TABLES) {
+    for (const { rows, rowCount } of encodeCopies(copies[target])) {
+      await transaction`INSERT INTO persons_outbox (target, rows, row_count) VALUES (${target}, ${rows}, ${rowCount})`
+    }
   }
 }

@@ -1,31 +1,37 @@
-/** Erases everything of distinct ids, with or without a person, and records the erasure without naming them. */
+/** Erases everything of distinct ids, with or without a person, or events by a filter; the record names nobody. */
 import { randomBytes } from 'node:crypto'
-import { isFields } from '../../engines/fields.ts'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import { fieldsOf, isFields } from '../../engines/fields.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeContent, scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { purgeDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
-import { type ErasureRow, hashErasedId } from '../../schema/wire/erased-ids.ts'
+import { type ErasableEvent, erasedCondition, type ErasedEvents, type ErasureRow, hashErased, matchesErased } from '../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
-import { deleteDistinctIds, forgetDistinctIds, postTombstone } from './delete-person.ts'
+import { anonymisePersons } from './anonymise-persons.ts'
+import { type ErasedPersons, forgetDistinctIds, postTombstones } from './delete-person.ts'
 
 export interface EraseDeps {
   sql: Sql
   clickhouse: ClickHouse
 }
 
-/** What an erasure names: the ids that were asked for, and all others of their persons. */
-export interface ErasedPersons {
-  projectId: number
-  ids: string[]
-  persons: { id: number, uuid: string }[]
-  /** As in `events.person_id`, also of ids without a person. */
-  uuids: string[]
+export interface Found { where: string, count: number }
+
+/** What is asked for: everything of distinct ids, or the events of a filter. */
+export interface Erasure {
+  ids: readonly string[]
+  filter?: ErasedEvents | null | undefined
+  /** Present: the persons are anonymised, without the properties of these names. */
+  removed?: readonly string[] | null | undefined
+  /** The record of an erasure that a restored backup does not have. */
+  again?: ErasureRow
 }
 
-export interface Found { where: string, count: number }
+/** Uuids per query: they are sent in the URL, which servers limit to a megabyte. */
+const CHUNK_IDS = 1000
 
 export async function findErased (
   sql: Sql | TransactionSql, projectId: number, asked: readonly string[]
@@ -54,56 +60,76 @@ export async function countErased (
       (SELECT count(*)::int FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})) AS groups,
       (SELECT count(*)::int FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND EXISTS (
         SELECT FROM unnest(${ids.map((id) => `"distinct_id":${JSON.stringify(id)}`)}::text[]) AS named WHERE strpos(data, named) > 0)) AS notifications`
-  const [stored] = await queryRows<{ events: string, samples: string }>(clickhouse, `
-    SELECT (SELECT count() FROM events WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1) AS events,
-      (SELECT count() FROM ingestion_warnings_by_source WHERE project_id = {project: UInt32}
-        AND (hasAny(samples.distinct_id, {ids: Array(String)}) OR hasAny(samples.value, {ids: Array(String)}))) AS samples`,
-  { project: projectId, uuids, ids })
+  const stored = { events: 0, samples: 0 }
+  for (let at = 0; at < ids.length || at < uuids.length; at += CHUNK_IDS) {
+    const [row] = await queryRows<{ events: string, samples: string }>(clickhouse, `
+      SELECT (SELECT count() FROM events WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1) AS events,
+        (SELECT count() FROM ingestion_warnings_by_source WHERE project_id = {project: UInt32}
+          AND (hasAny(samples.distinct_id, {ids: Array(String)}) OR hasAny(samples.value, {ids: Array(String)}))) AS samples`,
+    { project: projectId, uuids: uuids.slice(at, at + CHUNK_IDS), ids: ids.slice(at, at + CHUNK_IDS) })
+    stored.events += Number(row?.events)
+    stored.samples += Number(row?.samples)
+  }
   return [
-    { where: 'events', count: Number(stored?.events) }, { where: 'warning_samples', count: Number(stored?.samples) },
+    { where: 'events', count: stored.events }, { where: 'warning_samples', count: stored.samples },
     ...Object.entries(counts).map(([where, count]) => ({ where, count }))
   ]
+}
+
+/** Counts the events that match a filter. */
+export async function countMatching (
+  clickhouse: ClickHouse, projectId: number, filter: ErasedEvents
+): Promise<Found[]> {
+  const { where, params } = erasedCondition(filter, projectId)
+  const [row] = await queryRows<{ events: string }>(clickhouse, `
+    SELECT count() AS events FROM events WHERE ${where} SETTINGS final = 1`, params)
+  return [{ where: 'events', count: Number(row?.events) }]
 }
 
 /**
  * Deletes them in Postgres and records the erasure; the pipeline deletes the rest. What was on its way is left out by
  * the record.
  *
- * @param again  The record, of an erasure that a restored backup does not have.
  * @returns the id of the record; null when the project does not exist.
  */
 export async function recordErasure (
-  sql: Sql, projectId: number, asked: readonly string[], found: readonly Found[], again?: ErasureRow
+  sql: Sql, projectId: number, { ids: asked, filter = null, removed = null, again }: Erasure, found: readonly Found[]
 ): Promise<{ id: number, deletion: number } | null> {
   return await sql.begin(async (transaction) => {
     const version = (await lockPersons(transaction, [projectId])).get(projectId)
     if (version === undefined) return null
     // Under the lock, as a merge may have come between.
-    const { ids, persons, uuids } = await findErased(transaction, projectId, asked)
-    for (const { id, uuid } of persons) {
-      await deleteDistinctIds(transaction, projectId, id)
-      await transaction`DELETE FROM persons WHERE id = ${id}`
-      await postTombstone(transaction, { projectId, uuid, version })
-    }
-    await forgetDistinctIds(transaction, projectId, ids)
+    const erased = await findErased(transaction, projectId, asked)
+    const { ids, uuids } = erased
+    if (removed === null) await erasePersons(transaction, erased, version)
+    const by = removed && await anonymisePersons(transaction, erased, { sql, version, removed })
     const requestedAt = again?.requested_at ?? null
-    await transaction`DELETE FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})`
-    const [deletion] = await transaction<[{ id: number }]>`
-      INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, is_erasure, requested_at, version, outbox_id)
-      VALUES (${projectId}, ${uuids[0] ?? personUuid(projectId, '')}, ${uuids}::uuid[], true, true, coalesce(${requestedAt}, now()), ${version},
-        (SELECT coalesce(max(id), 0) FROM persons_outbox))
-      RETURNING id`
     const [{ salt }] = await transaction<[{ salt: string }]>`
       SELECT coalesce((SELECT salt FROM erasures LIMIT 1), ${again?.salt ?? randomBytes(16).toString('hex')}) AS salt`
-    const hashes = [...new Set([...again?.hashes ?? [], ...ids.map((id) => hashErasedId(salt, projectId, id))])]
+    const matching = filter && sql.json({ ...filter })
+    const [deletion] = await transaction<[{ id: number }]>`
+      INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, is_erasure, requested_at, version, outbox_id, filter, anonymised)
+      VALUES (${projectId}, ${uuids[0] ?? personUuid(projectId, '')}, ${uuids}::uuid[], true, true, coalesce(${requestedAt}, now()), ${version},
+        (SELECT coalesce(max(id), 0) FROM persons_outbox), ${matching}::jsonb, ${by && sql.json({ ...by, removed: [...by.removed] })}::jsonb)
+      RETURNING id`
+    const hashes = [...new Set([...again?.hashes ?? [], ...ids.map((id) => hashErased(salt, projectId, id))])]
     const [erasure] = await transaction<[{ id: number }]>`
-      INSERT INTO erasures (project_id, salt, hashes, requested_at, deletion_id, found)
+      INSERT INTO erasures (project_id, salt, hashes, requested_at, deletion_id, found, filter, removed_properties)
       VALUES (${projectId}, ${salt}, ${hashes}, coalesce(${requestedAt}, now()), ${deletion.id},
-        ${sql.json([...found])}::jsonb) RETURNING id`
+        ${sql.json([...found])}::jsonb, ${matching}::jsonb, ${removed && [...removed]}::text[]) RETURNING id`
     await transaction`
       UPDATE persons_projects SET erased_at = greatest(erased_at, coalesce(${requestedAt}, now())) WHERE project_id = ${projectId}`
     return { id: erasure.id, deletion: deletion.id }
   })
+}
+
+async function erasePersons (
+  transaction: TransactionSql, { projectId, ids, persons }: ErasedPersons, version: number
+): Promise<void> {
+  await transaction`DELETE FROM persons WHERE id = ANY (${persons.map(({ id }) => id)}::bigint[])`
+  await postTombstones(transaction, { projectId, uuids: persons.map(({ uuid }) => uuid), version })
+  await forgetDistinctIds(transaction, projectId, ids)
+  await transaction`DELETE FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})`
 }
 
 /**
@@ -112,9 +138,12 @@ export async function recordErasure (
  * @returns how many there were, and the ids of those that also have events of others.
  */
 export async function eraseLetters (
-  connection: NatsConnection, { projectId, ids }: Pick<ErasedPersons, 'projectId' | 'ids'>, dryRun: boolean
+  connection: NatsConnection, projectId: number, { ids, filter }: Erasure, dryRun: boolean
 ): Promise<{ count: number, shared: number[] }> {
   const texts = ids.map((id) => JSON.stringify(id))
+  const isOwn = (item: unknown): boolean => isFields(item) && (filter == null
+    ? ids.includes(String(item.distinct_id ?? item.distinctId))
+    : item.event !== undefined && matchesErased(filter, projectId, toErasable(item)))
   const own: number[] = []
   const shared: number[] = []
   for await (const { letter, body } of scanDeadLetters(connection, { project: projectId, withBodies: true })) {
@@ -122,12 +151,22 @@ export async function eraseLetters (
     // The data of a notification is JSON within a text.
     const data = isFields(content) && typeof content.data === 'string' ? content.data : ''
     const text = content === null ? Buffer.from(body).toString('latin1') : JSON.stringify(content) + data
-    if (content === null ? !ids.some((id) => text.includes(id)) : !texts.some((each) => text.includes(each))) continue
-    const isOwn = (item: unknown): boolean =>
-      isFields(item) && ids.includes(String(item.distinct_id ?? item.distinctId))
+    const items = Array.isArray(content) ? content : [content]
+    const named = content === null ? ids : texts
+    const isConcerned = filter == null ? named.some((each) => text.includes(each)) : items.some(isOwn)
+    if (!isConcerned) continue
     const list = Array.isArray(content) && !content.every(isOwn) ? shared : own
     list.push(letter.id)
   }
   if (!dryRun) for (const id of own) await purgeDeadLetters(connection, { id })
   return { count: own.length, shared }
+}
+
+/** An event of a letter, as its columns. */
+function toErasable (item: Readonly<Record<string, unknown>>): ErasableEvent {
+  return {
+    event: String(item.event), distinctId: String(item.distinct_id), timestamp: Date.parse(String(item.timestamp)),
+    properties: fieldsOf(typeof item.properties === 'string' ? parseStoredJson(item.properties) : item.properties),
+    groups: Object.entries(fieldsOf(item.groups)).flat().map(String)
+  }
 }

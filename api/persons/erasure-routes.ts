@@ -1,17 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { appendErasures } from '../../platform/erasure-file.ts'
+import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { toErasedEvents } from '../../schema/wire/erased-ids.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { orNotFound } from '../http/answer-errors.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { array, bodyOf, object, type Row, string, timeOrNull } from '../http/json-schema.ts'
+import { array, bodyOf, object, type Row, string, timeOrNull, type Value } from '../http/json-schema.ts'
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
-import { countErased, eraseLetters, findErased, recordErasure } from './erase-persons.ts'
+import { countErased, countMatching, eraseLetters, type Erasure, findErased, type Found, recordErasure } from './erase-persons.ts'
+import { appendErasures } from './erasure-file.ts'
+import { eventFilterSchema, findMatchingIds, personFilterSchema, toEventFilter } from './matching-persons.ts'
 
 const WAIT_MS = 20_000
 const POLL_MS = 200
@@ -22,8 +25,18 @@ const erasureSchema = object({
   id: { type: 'integer' },
   requested_at: { ...string, format: 'date-time', description: 'Events that happened before are erased; later ones are new.' },
   done_at: { ...timeOrNull, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
+  of: { ...string, enum: ['persons', 'events', 'anonymised'], description: 'Persons with everything, events of a filter, or persons who were anonymised.' },
   found
 }, { $id: 'Erasure' })
+
+const bodySchema = bodyOf({
+  distinct_ids: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, minItems: 1, maxItems: 1000 },
+  persons: personFilterSchema,
+  events: eventFilterSchema,
+  anonymise: { type: 'boolean', default: false, description: 'Replace the distinct ids by random ones, in place of erasing the persons; counts stay as they are.' },
+  remove_properties: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, maxItems: 200, default: [], description: 'With `anonymise`: names of properties of events and persons that go.' },
+  dry_run: { type: 'boolean', default: false, description: 'Only count.' }
+})
 
 const answerSchema = object({
   id: { type: ['integer', 'null'], description: 'Null: a dry run.' },
@@ -44,28 +57,24 @@ export async function erasureRoutes (
   app.addSchema(erasureSchema)
 
   routes.post('/', {
-    summary: 'Erase everything of distinct ids',
-    description: 'With or without a person: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.',
-    body: bodyOf({
-      distinct_ids: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, minItems: 1, maxItems: 1000 },
-      dry_run: { type: 'boolean', default: false, description: 'Only count.' }
-    }, 'distinct_ids'),
-    answer: answerSchema
-  }, async ({ body: { distinct_ids: asked, dry_run: dryRun = false } }, { projectId }) => {
-    const erased = await findErased(sql, projectId, asked.map(toDistinctId))
-    const counts = await countErased(deps, erased).catch((error: unknown) => {
+    summary: 'Erase or anonymise persons, or erase events',
+    description: 'Of `distinct_ids`, with or without a person, or of `persons` that match: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. Of `events`: only the events that match. A restored backup, an import, a replay or an old spool does not bring back what happened before.',
+    body: bodySchema, answer: answerSchema, config: { hasSecretBody: true }
+  }, async ({ body }, { projectId }) => {
+    const { dry_run: dryRun = false } = body
+    const { counts, ...erasure } = await findAsked(deps, projectId, body).catch((error: unknown) => {
       throw describeClickHouseError(error, 'which has the events')
     })
-    const record = dryRun ? null : orNotFound(await recordErasure(sql, projectId, erased.ids, counts))
+    const record = dryRun ? null : orNotFound(await recordErasure(sql, projectId, erasure, counts))
     // The next backup adds what cannot be written now.
     if (record !== null && deps.backupFolder) await appendErasures(sql, deps.backupFolder).catch(() => {})
     const letters = await askStream(nats, { count: 0, shared: [] }, async (connection) =>
-      await eraseLetters(connection, erased, dryRun))
+      await eraseLetters(connection, projectId, erasure, dryRun))
     const all = [...counts, { where: 'dead_letters', count: letters.count }]
     if (record !== null) await sql`UPDATE erasures SET found = ${sql.json(all)}::jsonb WHERE id = ${record.id}`
     return {
-      id: record?.id ?? null, distinct_ids: erased.ids, found: all,
-      not_searched: listUnsearched(projectId, erased.ids, letters.shared),
+      id: record?.id ?? null, distinct_ids: erasure.ids, found: all,
+      not_searched: listUnsearched(projectId, erasure.ids, letters.shared),
       done_at: record === null ? null : await waitUntilDone(sql, record.deletion)
     }
   })
@@ -73,7 +82,8 @@ export async function erasureRoutes (
   routes.list('/', { summary: 'List erasures', description: 'Newest first, without distinct ids.', item: { $ref: 'Erasure#' }, query: pageQuery() },
     async ({ query }, { projectId }) => await selectPage<Row<typeof erasureSchema>>(sql, query, {
       order: 'newest erasures', keys: newestBy(sql`erasures.id`), from: sql`erasures`,
-      select: sql`id, requested_at, (SELECT done_at FROM person_deletions WHERE id = deletion_id) AS done_at, found`,
+      select: sql`id, requested_at, (SELECT done_at FROM person_deletions WHERE id = deletion_id) AS done_at, found,
+        CASE WHEN filter IS NOT NULL THEN 'events' WHEN removed_properties IS NOT NULL THEN 'anonymised' ELSE 'persons' END AS of`,
       where: sql`project_id = ${projectId}`
     }))
 
@@ -85,6 +95,26 @@ export async function erasureRoutes (
       DELETE FROM erasures WHERE project_id = ${projectId} AND id = ${id} RETURNING deletion_id`
     await sql`UPDATE person_deletions SET is_erasure = false WHERE id = ${orNotFound(gone ?? null).deletion_id}`
   })
+}
+
+/** What a request is about, with what both stores have of it. */
+async function findAsked (
+  deps: ErasureDeps, projectId: number, body: Value<typeof bodySchema>
+): Promise<Erasure & { counts: Found[] }> {
+  const { sql, clickhouse } = deps
+  const { distinct_ids: ids, persons, events, anonymise = false, remove_properties: removed = [] } = body
+  if ([ids, persons, events].filter((each) => each !== undefined).length !== 1) {
+    throw invalidField('distinct_ids', 'Give exactly one of distinct_ids, persons and events.')
+  }
+  if (!anonymise && removed.length > 0) throw invalidField('remove_properties', 'remove_properties needs anonymise.')
+  if (events !== undefined) {
+    if (anonymise) throw invalidField('anonymise', 'anonymise is for distinct_ids or persons.')
+    const filter = toErasedEvents(await toEventFilter(clickhouse, projectId, events), projectId)
+    return { ids: [], filter, counts: await countMatching(clickhouse, projectId, filter) }
+  }
+  const asked = ids?.map(toDistinctId) ?? await findMatchingIds(clickhouse, projectId, persons ?? {})
+  const erased = await findErased(sql, projectId, asked)
+  return { ids: erased.ids, removed: anonymise ? removed : null, counts: await countErased(deps, erased) }
 }
 
 async function waitUntilDone (sql: Sql, deletion: number): Promise<Date | null> {
@@ -99,7 +129,7 @@ function listUnsearched (
 ): { what: string, command: string }[] {
   const texts = ids.slice(0, 10).map((id) => `'${id.replaceAll(/['\\]/g, '\\$&')}'`).join(', ')
   return [
-    { what: 'properties and groups of the events of others', command: `SELECT uuid, event FROM events WHERE project_id = ${projectId} AND multiSearchAny(properties, [${texts}])` },
+    ...ids.length === 0 ? [] : [{ what: 'properties and groups of the events of others', command: `SELECT uuid, event FROM events WHERE project_id = ${projectId} AND multiSearchAny(properties, [${texts}])` }],
     { what: 'tables and views of your own', command: "SELECT database, name FROM system.tables WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema')" },
     { what: 'the record of readings, which has what was searched for', command: 'GET /api/record' },
     { what: 'backups: a restore erases again', command: 'npx millrace backups list' },

@@ -9,9 +9,11 @@ import { orNotFound } from '../http/answer-errors.ts'
 import { object, optional, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
+import type { NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { deletePerson } from './delete-person.ts'
+import { handOutRoutes } from './hand-out-person.ts'
 import { repairRoutes } from './repair-routes.ts'
 
 const deletionsQuery = pageQuery({ person: { type: 'string', format: 'uuid', description: 'Only deletions of the person with this id.' } })
@@ -28,6 +30,7 @@ const deletionSchema = object({
 interface PersonDeps {
   sql: Sql
   clickhouse: ClickHouse
+  nats: NatsOnDemand
   publicUrl: string
   /** Longest wait of a deletion for the pipeline, in milliseconds. Default 20 s. */
   deletionWaitMs?: number
@@ -37,6 +40,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
   const { sql, publicUrl, deletionWaitMs: waitMs = 20_000 } = deps
   const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
   app.addSchema(personSchema)
+  await handOutRoutes(app, deps)
   await repairRoutes(app, deps)
 
   routes.list('/', {

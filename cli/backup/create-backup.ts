@@ -17,7 +17,7 @@ import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
 import { backUpDeadLetters } from './dead-letters-backup.ts'
 import { backUpPostgres } from './postgres-backup.ts'
 import { waitUntilStored, whileInsertsAreHeld } from './quiesce.ts'
-import { appendErasures } from '../../platform/erasure-file.ts'
+import { appendErasures } from '../../api/persons/erasure-file.ts'
 
 export interface CreateBackupOptions {
   dataDir: string

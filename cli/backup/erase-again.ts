@@ -2,11 +2,11 @@ import path from 'node:path'
 import { eraseLetters, recordErasure } from '../../api/persons/erase-persons.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../pipeline/persons/deletion/finish-person-deletion.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { readErasureFile } from '../../platform/erasure-file.ts'
+import { readErasureFile } from '../../api/persons/erasure-file.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import type { ErasureRow } from '../../schema/wire/erased-ids.ts'
+import { type ErasureRow, parseErasures } from '../../schema/wire/erased-ids.ts'
 
 /** Maximum time of one erasure, in milliseconds. */
 const WAIT_MS = 600_000
@@ -21,17 +21,19 @@ export async function eraseAgain (
   stores: { sql: Sql, clickhouse: ClickHouse, nats: NatsConnection }, folders: readonly string[]
 ): Promise<number> {
   const { sql, nats } = stores
-  const records = (await Promise.all(folders.map(readErasureFile))).flat()
+  const records = parseErasures((await Promise.all(folders.map(readErasureFile))).join('\n'))
   let erased = 0
   for (const record of records) {
     const known = await sql`
-      SELECT 1 FROM erasures WHERE project_id = ${record.project_id} AND requested_at = ${record.requested_at} AND hashes = ${record.hashes}`
+      SELECT 1 FROM erasures WHERE project_id = ${record.project_id} AND requested_at = ${record.requested_at} AND hashes = ${record.hashes}
+        AND filter IS NOT DISTINCT FROM ${(record.filter ?? null) && sql.json({ ...record.filter })}::jsonb`
     if (known.length > 0) continue
     const ids = await findIds(stores, record)
-    const recorded = await recordErasure(sql, record.project_id, ids, [], record)
+    const erasure = { ids, filter: record.filter, removed: record.removed_properties, again: record }
+    const recorded = await recordErasure(sql, record.project_id, erasure, [])
     if (recorded === null) continue
     erased++
-    await eraseLetters(nats, { projectId: record.project_id, ids }, false)
+    await eraseLetters(nats, record.project_id, erasure, false)
     const [deletion] = await sql<PersonDeletion[]>`SELECT ${selectDeletion(sql)} FROM person_deletions WHERE id = ${recorded.deletion}`
     if (deletion !== undefined && !await finishPersonDeletion(deletion, { ...stores, waitMs: WAIT_MS })) {
       throw new MillraceError('MILLRACE_RESTORE_FAILED', 'the data of erased persons could not be erased again in time')

@@ -7,7 +7,7 @@ import {
 import type { NormalisedEvent, NormaliseEvent } from '../normalise/normalise-event.ts'
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
-import { isErased } from '../../schema/wire/erased-ids.ts'
+import { isErased, isErasedByFilter } from '../../schema/wire/erased-ids.ts'
 import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import { REPLACEMENT } from '../../engines/body/storable-text.ts'
@@ -56,11 +56,15 @@ export function createTakeEvent (
     let { warnings } = normalised
     const { erased, id } = context.project
     if (erased !== undefined && isErased(erased, id, row.distinctId, row.timestamp)) return drop('erased')
+    if (erased !== undefined && erased.filters.length > 0 && isErasedByFilter(erased, id, { ...row, properties })) {
+      return drop('erased')
+    }
     const schema = context.project.schemas?.get(row.event)
     const failure = schema === undefined ? null : checkSchema(schema, normalised)
     const unmet = schema === undefined || failure === null ? null : { schema, failure }
     if (unmet?.schema.mode === 'reject') return drop('schema_rejected', { unmet, warnings, changedBy })
     const changes = derivePersonsUpdates(row, properties, isAnnounced, context.historical)
+    if (context.withoutPersons === true) row.withoutPerson = true
     const derived = context.withoutPersons === true ? changes.filter(({ kind }) => kind === 'group' || kind === 'groupType') : changes
     let updates = NO_UPDATES
     if (derived.length > 0) ({ updates, warnings } = encodeAll(derived, warnings))

@@ -7,6 +7,7 @@ import type { MergeUpdate, PersonUpdate } from '../../schema/wire/persons-update
 import { createRandom } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { compareCopies } from './testing/compare-copies.ts'
+import type { ReplayedUpdate } from './replay-persons.ts'
 import { randomRepairs } from './testing/random-repairs.ts'
 import { replayModel, type Step } from './testing/repaired-model.ts'
 import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
@@ -78,6 +79,10 @@ t.test('a repair reads only related persons, holds no other up, and waits until 
   await waitFor(async () => await isDone(undone), { timeoutMs: 20_000 })
   t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
 
+  // As by a dead letter that is replayed: the event of the undone merge, which was not applied before.
+  await publishAndApply(stores, [{ ...first, otherDistinctId: 'phone' }])
+  t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
+
   let early = 0
   let applied: Promise<void> | null = null
   await sql.begin(async (transaction) => {
@@ -97,12 +102,20 @@ t.test('a repair reads only related persons, holds no other up, and waits until 
   t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
 })
 
+async function publishAndApply (
+  { publish, waitUntilApplied }: PersonsStores, updates: readonly ReplayedUpdate[]
+): Promise<void> {
+  await publish(updates.map(({ receivedAt: _, ...update }) => update))
+  await waitUntilApplied()
+}
+
 interface ProjectStep { project: number, step: Step, sequence: readonly Step[] }
 
 /** Publishes the updates of a step, and stores their events, as ingest does. */
 async function applyUpdates (
-  { clickhouse, publish, waitUntilApplied }: PersonsStores, steps: readonly ProjectStep[]
+  stores: PersonsStores, steps: readonly ProjectStep[]
 ): Promise<void> {
+  const { clickhouse } = stores
   const updates = steps.flatMap(({ step }) => step.kind === 'update' ? [step.update] : [])
   for (const update of updates) {
     Object.assign(update, toStorableJson(update))
@@ -114,8 +127,7 @@ async function applyUpdates (
     timestamp: toCopyTime(update.timestamp), received_at: toCopyTime(update.receivedAt), ...eventOf(update)
   }))
   await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
-  await publish(updates.map(({ receivedAt: _, ...update }) => update))
-  await waitUntilApplied()
+  await publishAndApply(stores, updates)
 }
 
 function eventOf (update: PersonUpdate | MergeUpdate): { event: string, properties: string } {

@@ -75,7 +75,7 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
       readSchemas?.(),
       readRules?.(),
       logger === undefined ? undefined : readQuotas(sql),
-      logger === undefined ? [] : sql<ErasureRow[]>`SELECT project_id, salt, hashes, requested_at FROM erasures`
+      logger === undefined ? [] : sql<ErasureRow[]>`SELECT project_id, salt, hashes, requested_at, filter FROM erasures`
     ])
     const erasedIds = toErasedIds(erasures)
     const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }

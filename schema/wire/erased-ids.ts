@@ -1,11 +1,37 @@
-import { hash } from 'node:crypto'
+/** What was erased, without naming anybody: salted hashes of distinct ids, and filters with hashes of values. */
+import { hash, randomBytes } from 'node:crypto'
+import { stringifyJson } from '../../engines/body/stringify-json.ts'
+import { personUuid } from './identity.ts'
 
-/** The erased distinct ids of a project, as salted hashes. */
+/** What the events of an erasure have in common; each field must match. */
+export interface EventFilter {
+  event?: string
+  /** As in `events.person_id`. */
+  persons?: string[]
+  property?: string
+  /** Of the property: a string as it is, other values as JSON. */
+  value?: string
+  groupType?: string
+  groupKey?: string
+  /** Event time, epoch milliseconds. */
+  from?: number
+  /** Exclusive. */
+  to?: number
+}
+
+/** The same in a record: `value` and `groupKey` are hashes with a salt of its own. */
+export interface ErasedEvents extends EventFilter {
+  salt: string
+}
+
+/** The erasures of a project. */
 export interface ErasedIds {
   salt: string
-  /** When each was erased, epoch milliseconds. */
+  /** When each distinct id was erased, by hash, epoch milliseconds. */
   at: ReadonlyMap<string, number>
-  /** The latest of these times: nothing that happened later needs a look. */
+  /** Erasures by filter, with their times. */
+  filters: readonly { filter: ErasedEvents, at: number }[]
+  /** The latest of all times: nothing that happened later needs a look. */
   latest: number
 }
 
@@ -15,6 +41,8 @@ export interface ErasureRow {
   salt: string
   hashes: string[]
   requested_at: Date
+  filter?: ErasedEvents | null
+  removed_properties?: string[] | null
 }
 
 /** By project. */
@@ -24,7 +52,10 @@ export function toErasedIds (rows: readonly ErasureRow[]): Map<number, ErasedIds
     for (const { hashes, requested_at: requested } of own) {
       for (const each of hashes) at.set(each, Math.max(at.get(each) ?? 0, requested.getTime()))
     }
-    return [project, { salt: own[0]?.salt ?? '', at, latest: Math.max(...at.values()) }]
+    const filters = own.flatMap(({ filter, requested_at: requested }) =>
+      filter == null ? [] : [{ filter, at: requested.getTime() }])
+    const latest = Math.max(...own.map(({ requested_at: requested }) => requested.getTime()))
+    return [project, { salt: own[0]?.salt ?? '', at, filters, latest }]
   }))
 }
 
@@ -32,10 +63,95 @@ export function toErasedIds (rows: readonly ErasureRow[]): Map<number, ErasedIds
 export function isErased (
   { salt, at, latest }: ErasedIds, projectId: number, distinctId: string, time: number
 ): boolean {
-  return time <= latest && time <= (at.get(hashErasedId(salt, projectId, distinctId)) ?? -1)
+  return time <= latest && time <= (at.get(hashErased(salt, projectId, distinctId)) ?? -1)
 }
 
-/** Postgres and ClickHouse compute the same, to find the ids of a record in restored data. */
-export function hashErasedId (salt: string, projectId: number, distinctId: string): string {
-  return hash('sha256', `${salt}:${projectId}:${distinctId}`)
+export interface ErasableEvent {
+  event: string
+  distinctId: string
+  timestamp: number
+  properties: Readonly<Record<string, unknown>>
+  /** Type, key, type, key, ... */
+  groups: readonly string[]
+}
+
+/** Whether an event is one of those that were erased by a filter. */
+export function isErasedByFilter ({ filters, latest }: ErasedIds, projectId: number, event: ErasableEvent): boolean {
+  return event.timestamp <= latest &&
+    filters.some(({ filter, at }) => event.timestamp <= at && matchesErased(filter, projectId, event))
+}
+
+export function matchesErased (filter: ErasedEvents, projectId: number, of: ErasableEvent): boolean {
+  const { salt, event, persons, property, value, groupType, groupKey, from = -Infinity, to = Infinity } = filter
+  if (of.timestamp < from || of.timestamp >= to || (event !== undefined && of.event !== event)) return false
+  if (persons !== undefined && !persons.includes(personUuid(projectId, of.distinctId))) return false
+  if (property !== undefined) {
+    const own = of.properties[property]
+    if (own === undefined) return false
+    if (value !== undefined && hashErased(salt, projectId, typeof own === 'string' ? own : stringifyJson(own)) !== value) return false
+  }
+  if (groupType === undefined) return true
+  return of.groups.some((type, i) => i % 2 === 0 && type === groupType && hashErased(salt, projectId, of.groups[i + 1] ?? '') === groupKey)
+}
+
+/** The condition on the table of events. */
+export function erasedCondition (
+  filter: ErasedEvents, projectId: number
+): { where: string, params: Record<string, unknown> } {
+  const hashOf = (text: string): string => `lower(hex(SHA256(concat({salt: String}, ${text}))))`
+  const conditions: Record<keyof EventFilter, string> = {
+    event: 'event = {event: String}',
+    persons: 'person_id IN {persons: Array(UUID)}',
+    property: 'JSONHas(properties, {property: String})',
+    value: `${hashOf(`if(JSONType(properties, {property: String}) = 'String',
+      JSONExtractString(properties, {property: String}), JSONExtractRaw(properties, {property: String}))`)} = {value: String}`,
+    groupType: 'mapContains(groups, {groupType: String})',
+    groupKey: `${hashOf('groups[{groupType: String}]')} = {groupKey: String}`,
+    from: 'timestamp >= fromUnixTimestamp64Milli({from: Int64})',
+    to: 'timestamp < fromUnixTimestamp64Milli({to: Int64})'
+  }
+  const where = Object.entries(conditions).flatMap(([name, each]) => name in filter ? [each] : [])
+  return {
+    where: ['project_id = {project: UInt32}', ...where].join(' AND '),
+    params: { ...filter, project: projectId, salt: `${filter.salt}:${projectId}:` }
+  }
+}
+
+export function toErasedEvents (filter: EventFilter, projectId: number): ErasedEvents {
+  const { value, groupKey } = filter
+  const salt = randomBytes(16).toString('hex')
+  return {
+    ...filter,
+    salt,
+    ...value !== undefined && { value: hashErased(salt, projectId, value) },
+    ...groupKey !== undefined && { groupKey: hashErased(salt, projectId, groupKey) }
+  }
+}
+
+/**
+ * Of a distinct id or a value. Postgres and ClickHouse compute the same, to find what a record means in restored data.
+ */
+export function hashErased (salt: string, projectId: number, text: string): string {
+  return hash('sha256', `${salt}:${projectId}:${text}`)
+}
+
+/** The records in a file beside backups, each once. A line that a crash cut is left out: it is written again. */
+export function parseErasures (text: string): ErasureRow[] {
+  return [...new Set(text.split('\n'))].flatMap((line) => {
+    try {
+      const { requested_at: at, ...row }: ErasureRow = JSON.parse(line)
+      return [{ ...row, requested_at: new Date(at) }]
+    } catch {
+      return []
+    }
+  })
+}
+
+/** The lines of those records that a file with this text does not have. */
+export function formatErasures (rows: readonly ErasureRow[], text: string): string {
+  const format = ({ filter, removed_properties: removed, ...row }: ErasureRow): string =>
+    JSON.stringify({ ...row, ...filter != null && { filter }, ...removed != null && { removed_properties: removed } })
+  const known = new Set(parseErasures(text).map(format))
+  const lines = rows.map(format).filter((line) => !known.has(line))
+  return lines.length === 0 ? '' : `\n${lines.join('\n')}\n`
 }

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { glob, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
+import { listZip } from '../../cli/import/list-files.ts'
 import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { chooseSettings, runMain } from '../../embedded/supervisor/testing/run-main.ts'
 import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
@@ -18,14 +20,15 @@ import { waitFor } from '../support/wait-for.ts'
 /** In every id and value of the people to be erased, so that a search finds what is left. */
 const MARK = 'planted-mark-9f2c'
 
-t.test('erased people stay erased after an import, a replay, and a restore', async (t) => {
+t.test('erased and anonymised people, and erased events, stay away after an import, a replay, and a restore', async (t) => {
   const root = await mkdtemp(path.join(tmpdir(), 'millrace-test-erasure-'))
   t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
   const stack = await startStack()
   t.teardown(async () => { await stack.stop() })
   const erased = Array.from({ length: 10 }, (_, i) => `${MARK}-${i}`)
-  const others = Array.from({ length: 90 }, (_, i) => `other-${i}`)
-  const history = [...erased, ...others].flatMap(eventsOf)
+  const veiled = [0, 1].map((i) => `${MARK}-veiled-${i}`)
+  const others = Array.from({ length: 88 }, (_, i) => `other-${i}`)
+  const history = [...erased, ...veiled, ...others].flatMap(eventsOf)
   await send(stack, history)
   await plantDeadLetter(stack, erased[3]!)
   await plantNotifications(stack, `${erased[5]}-device`)
@@ -40,15 +43,45 @@ t.test('erased people stay erased after an import, a replay, and a restore', asy
   t.equal(half.found.find(({ where }) => where === 'dead_letters')?.count, 2)
   await waitFor(async () => (await stack.sql`SELECT 1 FROM notifications`).length === 0)
   t.equal(half.found.find(({ where }) => where === 'events')?.count, 9 * eventsOf('x').length)
-  t.ok(half.done_at)
   await erase(stack, [`${MARK}-9-device`])
+  await waitUntilDone(stack)
+  await t.test('an export has everything of one person', async (t) => {
+    const file = path.join(root, 'one.zip')
+    const written = await runCaptured(['persons', 'export', `${veiled[0]}-device`, file], env)
+    t.equal(written.code, 0, written.err)
+    const texts = await readZip(file)
+    t.match(texts['persons.jsonl']?.map(({ properties }) => properties), [{ email: `${veiled[0]}@example.com` }])
+    t.same(texts['distinct_ids.jsonl']?.length, 2)
+    t.same(texts['events.jsonl']?.map(({ uuid }) => uuid).sort(), history.filter(({ distinct_id: id }) => String(id).startsWith(veiled[0]!)).map(({ uuid }) => uuid).sort())
+  })
+  await t.test('anonymised persons leave all counts as they were', async (t) => {
+    const before = await readCounts(stack)
+    const args = ['persons', 'anonymise', veiled[0]!, `${veiled[1]}-device`, '--remove', 'note', '--remove', 'email']
+    const counted = await runCaptured(args, env)
+    t.match(counted.out, /events +6/)
+    t.same(await readCounts(stack), before)
+    const done = await runCaptured([...args, '--yes'], env)
+    t.match(done, { code: 0 }, done.err)
+    await waitUntilDone(stack)
+    t.same(await readCounts(stack), before)
+    t.equal((await stack.select(`SELECT 1 FROM events WHERE position(concat(distinct_id, properties), '${MARK}') > 0`)).length, 0)
+    t.equal((await stack.sql`SELECT 1 FROM person_distinct_ids WHERE distinct_id LIKE ${`${MARK}%`}`).length, 0)
+  })
+  await t.test('events are erased by a filter', async (t) => {
+    const args = ['persons', 'erase', '--events', '--event', 'visit', '--property', 'note', '--value', 'of other-5', '--to', new Date().toISOString()]
+    t.match((await runCaptured(args, env)).out, /events +1/)
+    const done = await runCaptured([...args, '--yes'], env)
+    t.match(done, { code: 0 }, done.err)
+    await waitUntilDone(stack)
+    t.equal(await count(stack), 90 * 3 - 1)
+  })
   await t.test('an import, a repeated event and a replay bring nothing back', async (t) => {
     await send(stack, history.map((event) => ({ ...event, uuid: randomUUID() })), { historical_migration: true })
     await replayOldLetter(stack, erased[4]!)
     const dropped = async (): Promise<number> =>
       Number((await stack.select<{ n: unknown }>("SELECT sum(count) AS n FROM ingestion_warnings WHERE reason = 'erased'"))[0]?.n)
-    await waitFor(async () => await dropped() === 10 * eventsOf('x').length)
-    await waitFor(async () => (await count(stack)) === 2 * 90 * eventsOf('x').length)
+    await waitFor(async () => await dropped() === 12 * eventsOf('x').length + 1)
+    await waitFor(async () => (await count(stack)) === 90 * 3 - 1 + 88 * 3 - 1)
     t.equal(await countPersons(stack), 90)
   })
   await t.test('a new event is new data', async () => {
@@ -69,7 +102,7 @@ t.test('erased people stay erased after an import, a replay, and a restore', asy
   const restored = path.join(root, 'data')
   const filled = await runCaptured(['restore', backup, '--json'], { PATH: process.env.PATH, MILLRACE_DATA_DIR: restored })
   t.equal(filled.code, 0, filled.err)
-  t.equal(JSON.parse(filled.out).erased_again, 2)
+  t.equal(JSON.parse(filled.out).erased_again, 4)
   const main = runMain(t, await chooseSettings(restored))
   await main.ready()
   const { clickhouseUrl } = await readAddresses(restored)
@@ -77,6 +110,8 @@ t.test('erased people stay erased after an import, a replay, and a restore', asy
   t.teardown(async () => { await clickhouse.close() })
   const rows = await (await clickhouse.query({ query: `SELECT count() AS n FROM events WHERE position(properties, '${MARK}') > 0 OR position(distinct_id, '${MARK}') > 0`, format: 'JSONEachRow' })).json<{ n: string }>()
   t.same(rows, [{ n: '0' }])
+  const left = await (await clickhouse.query({ query: "SELECT uniqExact(person_id) AS persons, count() AS events, countIf(event = 'visit' AND position(properties, 'of other-5\"') > 0) AS erased FROM events_with_person", format: 'JSONEachRow' })).json()
+  t.same(left, [{ persons: '90', events: String(90 * 3 - 1), erased: '0' }])
 })
 
 function eventsOf (id: string): Record<string, unknown>[] {
@@ -95,6 +130,28 @@ async function send (stack: Stack, batch: readonly object[], more: object = {}):
     body: JSON.stringify({ api_key: stack.projectApiKey, batch, ...more })
   })
   if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
+}
+
+/** Beside other tests it may take longer than an answer waits. */
+async function waitUntilDone ({ sql }: Stack): Promise<void> {
+  await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE done_at IS NULL`).length === 0, { timeoutMs: 120_000 })
+}
+
+/** What must stay when persons are anonymised. */
+async function readCounts (stack: Stack): Promise<unknown> {
+  const [events] = await stack.select(`
+    SELECT count() AS events, uniqExact(uuid) AS uuids, uniqExact(person_id) AS persons, uniqExactIf(person_id, event = 'paid') AS paying,
+      (SELECT count() FROM persons FINAL) AS stored, (SELECT sum(balance) FROM ledger) AS balance FROM events_with_person SETTINGS final = 1`)
+  const volumes = await stack.select('SELECT event, sum(volume) AS volume FROM event_volumes_by_day GROUP BY event ORDER BY event')
+  return { events, volumes, persons: await countPersons(stack), ids: (await stack.sql`SELECT 1 FROM person_distinct_ids`).length }
+}
+
+async function readZip (file: string): Promise<Record<string, Record<string, unknown>[]>> {
+  const lines: Record<string, Record<string, unknown>[]> = {}
+  for await (const { name, open } of listZip(file)) {
+    lines[name] = (await text(await open())).split('\n').filter((line) => line !== '').map((line) => JSON.parse(line))
+  }
+  return lines
 }
 
 interface Erased { found: { where: string, count: number }[], done_at: string | null }

@@ -48,6 +48,7 @@ const ACCOUNT: Record<string, string> = {
   // It needs event:read as well, so that no key with one scope opens it.
   '/api/projects/{project_id}/questions/persons': 'query and person',
   '/api/projects/{project_id}/persons/seen': 'person and event',
+  '/api/projects/{project_id}/persons/export': 'person, event and dead_letter',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
   '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',

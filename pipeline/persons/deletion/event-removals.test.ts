@@ -3,9 +3,12 @@ import t from 'tap'
 import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type EventFilter, matchesErased, toErasedEvents } from '../../../schema/wire/erased-ids.ts'
+import { personUuid } from '../../../schema/wire/identity.ts'
+import { toCopyTime } from '../../../schema/wire/persons-copies.ts'
 import {
-  announceRemoval, beginRemoval, completeRemoval, isRemovalOpen, listRetentionRemovals, type RemovalDeps,
-  type RemovedEvents, startRemoval
+  allOf, announceRemoval, beginRemoval, completeRemoval, countRemaining, isRemovalOpen, listRetentionRemovals,
+  type RemovalDeps, type RemovedEvents, startRemoval
 } from './event-removals.ts'
 
 const OLD: RemovedEvents = { kind: 'days', params: { ids: [1], before: '2026-02-01' } }
@@ -125,4 +128,29 @@ t.test('a removal that may take the same events waits', async (t) => {
   t.ok(await beginRemoval(deps, 'person:4', person(one, 2)))
   t.equal(await beginRemoval(deps, 'old', OLD), null)
   t.same(await listRetentionRemovals(deps.sql), [])
+})
+
+t.test('a removal by filter takes the events that ingest leaves out', async (t) => {
+  const deps = await makeDeps(t)
+  const events = ['paid', 'seen'].flatMap((event) => ['jo', 'al'].flatMap((distinctId) => [1, 2, 3].map((day) => ({
+    event, distinctId, timestamp: Date.UTC(2026, 0, day), properties: { plan: day === 1 ? 'pro' : day, note: null }, groups: ['team', `t${day}`]
+  }))))
+  await deps.clickhouse.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: events.map(({ event, distinctId, timestamp, properties, groups: [type = '', key] }) => ({
+      project_id: 1, uuid: randomUUID(), event, distinct_id: distinctId, timestamp: toCopyTime(timestamp), received_at: '2026-01-05 00:00:00',
+      properties: JSON.stringify(properties), groups: { [type]: key }
+    }))
+  })
+  const filters: [EventFilter, number][] = [
+    [{ event: 'paid' }, 6], [{ event: 'paid', persons: [personUuid(1, 'jo')] }, 3], [{ property: 'plan', value: 'pro' }, 4],
+    [{ property: 'plan', value: '2' }, 4], [{ property: 'note' }, 12], [{ property: 'none' }, 0],
+    [{ groupType: 'team', groupKey: 't3', event: 'seen' }, 2], [{ from: Date.UTC(2026, 0, 2), to: Date.UTC(2026, 0, 3) }, 4]
+  ]
+  for (const [filter, count] of filters) {
+    const erased = toErasedEvents(filter, 1)
+    t.equal(await countRemaining(deps, allOf({ kind: 'filter', params: { project: 1, filter: erased, requested: Date.now() } })), count, JSON.stringify(filter))
+    t.equal(events.filter((event) => matchesErased(erased, 1, event)).length, count)
+  }
 })

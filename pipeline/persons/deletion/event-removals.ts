@@ -4,16 +4,19 @@ import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS
 import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
 import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { type ErasedEvents, erasedCondition } from '../../../schema/wire/erased-ids.ts'
 
 /**
  * Removes:
  *
  * - `person`: events of these persons that were received up to a time, epoch milliseconds.
+ * - `filter`: the same of the events of an erasure.
  * - `days`: events of these projects from before a day, `YYYY-MM-DD`.
  * - `month`: events of a month, `YYYYMM`.
  */
 export type RemovedEvents =
   | { kind: 'person', params: { project: number, uuids: string[], requested: number } }
+  | { kind: 'filter', params: { project: number, filter: ErasedEvents, requested: number } }
   | { kind: 'days', params: { ids: number[], before: string } }
   | { kind: 'month', params: { month: number } }
 
@@ -65,7 +68,7 @@ export async function beginRemoval (
 /** Removals that were begun by retention. */
 export async function listRetentionRemovals (sql: Sql): Promise<EventRemoval[]> {
   return await sql<EventRemoval[]>`
-    SELECT id, kind, params, until_ms AS until FROM event_removals WHERE kind <> 'person' ORDER BY id`
+    SELECT id, kind, params, until_ms AS until FROM event_removals WHERE kind IN ('days', 'month') ORDER BY id`
 }
 
 /** Whether a removal was begun under this subject and is not complete. */
@@ -74,28 +77,36 @@ export async function isRemovalOpen (sql: Sql, subject: string): Promise<boolean
 }
 
 function mayOverlap (a: RemovedEvents, b: RemovedEvents): boolean {
+  if ('project' in a.params && 'project' in b.params && a.params.project !== b.params.project) return false
+  if (a.kind === 'filter' || b.kind === 'filter') return true
   if (a.kind !== 'person' || b.kind !== 'person') return a.kind === 'person' || b.kind === 'person' || a.kind !== b.kind
-  return a.params.project === b.params.project && a.params.uuids.some((uuid) => b.params.uuids.includes(uuid))
+  return a.params.uuids.some((uuid) => b.params.uuids.includes(uuid))
 }
 
 /**
  * Counts the events of a removal in the ledger as being removed. To be called before any of them is. Safe to repeat:
  * later counts are smaller, and the ledger keeps the highest.
  *
+ * @param isReplaced  Each event is stored again, with other ids.
  * @returns the number of events.
  */
-export async function announceRemoval (deps: RemovalDeps, removal: EventRemoval): Promise<number> {
+export async function announceRemoval (deps: RemovalDeps, removal: EventRemoval, isReplaced = false): Promise<number> {
   const { clickhouse, cluster = '' } = deps
   await waitForReplicas({ clickhouse, cluster })
   for (const [index, { where, params }] of conditionsOf(removal).entries()) {
     await clickhouse.command({
-      query: `INSERT INTO ${LEDGER_TABLE} (project_id, minute, source, deletions_begun)
-        SELECT project_id, toStartOfMinute(received_at) AS minute, {source: String} AS source, count()
+      query: `INSERT INTO ${LEDGER_TABLE} (project_id, minute, source, deletions_begun, replayed)
+        SELECT project_id, toStartOfMinute(received_at) AS minute, {source: String} AS source, count() AS events, ${isReplaced ? 'events' : '0'}
         FROM ${onEachShard(cluster, 'events')} WHERE ${where} GROUP BY project_id, minute SETTINGS final = 0`,
       query_params: { ...params, source: `${sourceOf(removal)}${index}` }, clickhouse_settings: PAST_USER_VIEWS
     })
   }
   return await countRemaining(deps, removal)
+}
+
+/** All events of a removal that was not begun, whenever they were inserted. */
+export function allOf (events: RemovedEvents): EventRemoval {
+  return { ...events, id: 0, until: Date.UTC(2299, 0) }
 }
 
 /** Events of the removal that are still there. */
@@ -196,6 +207,14 @@ export function conditionsOf (removal: EventRemoval): { where: string, params: R
       }]
     case 'month':
       return [{ where: `toYYYYMM(timestamp) = {month: UInt32} AND ${isOld}`, params: { ...removal.params, ...until } }]
+    case 'filter': {
+      const { project, filter, requested } = removal.params
+      const { where, params } = erasedCondition(filter, project)
+      return [{
+        where: `${where} AND received_at <= fromUnixTimestamp64Milli({requested: Int64}) AND ${isOld}`,
+        params: { ...params, requested, ...until }
+      }]
+    }
     case 'person': {
       const { project, uuids, requested } = removal.params
       return Array.from({ length: Math.ceil(uuids.length / CHUNK_UUIDS) }, (_, chunk) => ({

@@ -2,12 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { WHOLE_TABLES } from '../../../schema/migrate/clickhouse-topology.ts'
+import type { Anonymised } from '../../../schema/wire/anonymise.ts'
+import type { ErasedEvents } from '../../../schema/wire/erased-ids.ts'
+import { personUuid } from '../../../schema/wire/identity.ts'
 import { TRACES_TABLE } from '../../../schema/wire/event-traces.ts'
 import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import {
-  announceRemoval, beginRemoval, completeRemoval, conditionsOf, type EventRemoval, isRemovalOpen, type RemovalDeps,
-  sourceOf, startMutation, startRemoval
+  allOf, announceRemoval, beginRemoval, completeRemoval, conditionsOf, countRemaining, type EventRemoval, isRemovalOpen,
+  type RemovalDeps, type RemovedEvents, sourceOf, startMutation, startRemoval
 } from './event-removals.ts'
+import { copyAnonymised } from './copy-anonymised.ts'
 import { drainPersonsOutbox } from '../persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
@@ -25,6 +29,10 @@ export interface PersonDeletion {
   doneAt: Date | null
   /** Also of groups with the name of a distinct id. */
   isErasure: boolean
+  /** Only the events that match. */
+  filter: ErasedEvents | null
+  /** The events are stored again under other ids. */
+  anonymised: Anonymised | null
 }
 
 export interface FinishDeletionDeps {
@@ -45,7 +53,8 @@ const POLL_INTERVAL_MS = 200
 /** The columns of a `PersonDeletion`, for a query on `person_deletions`. */
 export function selectDeletion (sql: Sql) {
   return sql`id, project_id AS "projectId", person_uuids AS "personUuids", with_events AS "withEvents",
-    requested_at AS "requestedAt", version, outbox_id AS "outboxId", done_at AS "doneAt", is_erasure AS "isErasure"`
+    requested_at AS "requestedAt", version, outbox_id AS "outboxId", done_at AS "doneAt", is_erasure AS "isErasure",
+    filter, anonymised`
 }
 
 /**
@@ -94,31 +103,47 @@ async function copiesHaveLeft (
   }
 }
 
+function toRemoved (
+  { projectId: project, personUuids, requestedAt, filter, anonymised }: PersonDeletion
+): RemovedEvents {
+  const requested = requestedAt.getTime()
+  if (filter !== null) return { kind: 'filter', params: { project, filter, requested } }
+  // Only of those that get another id.
+  const uuids = anonymised === null ? personUuids : Object.keys(anonymised.ids).map((id) => personUuid(project, id))
+  return { kind: 'person', params: { project, uuids, requested } }
+}
+
 /** Removes the events, through the books: in more than one removal when some are being inserted at the moment. */
 async function removeEvents (
   deletion: PersonDeletion, deps: FinishDeletionDeps, isLate: () => boolean
 ): Promise<boolean> {
   const subject = `person:${deletion.id}`
-  const { projectId: project, personUuids: uuids, requestedAt } = deletion
+  const events = toRemoved(deletion)
+  const isLeft = async (): Promise<boolean> => await countRemaining(deps, allOf(events), onEachReplica) > 0
   for (;;) {
-    const left = await countRows(deletion, deps, eventsOf)
-    if (left === 0 && !await isRemovalOpen(deps.sql, subject)) return true
-    const params = { project, uuids, requested: requestedAt.getTime() }
-    const removal = await beginRemoval(deps, subject, { kind: 'person', params })
+    if (!await isLeft() && !await isRemovalOpen(deps.sql, subject)) return true
+    const removal = await beginRemoval(deps, subject, events)
     if (removal !== null) {
-      if (await announceRemoval(deps, removal) > 0) {
-        await rememberEvents(deletion, deps, eventsOf)
-        await uncountEvents(deps, removal)
-        await startRemoval(deps, removal, { marks: false })
-      }
+      const count = await announceRemoval(deps, removal, deletion.anonymised !== null)
+      if (count > 0) await startRemoving(deletion, deps, removal)
       while (!await completeRemoval(deps, removal)) {
         if (isLate()) return false
         await delay(POLL_INTERVAL_MS)
       }
     }
-    if (isLate()) return await countRows(deletion, deps, eventsOf) === 0
+    if (isLate()) return !await isLeft()
     if (removal === null) await delay(POLL_INTERVAL_MS)
   }
+}
+
+async function startRemoving (
+  deletion: PersonDeletion, deps: FinishDeletionDeps, removal: EventRemoval
+): Promise<void> {
+  if (deletion.anonymised === null) await rememberEvents(deletion, deps, removal)
+  else await copyAnonymised(deps, removal, deletion.anonymised)
+  if (deletion.filter !== null) await rememberPersons(deletion, deps, removal)
+  await uncountEvents(deps, removal)
+  await startRemoval(deps, removal, { marks: false })
 }
 
 interface Work {
@@ -159,12 +184,6 @@ function listWork ({ isErasure }: PersonDeletion): Work[] {
   ]
 }
 
-const eventsOf: Work = {
-  table: 'events',
-  where: `project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}
-    AND received_at <= fromUnixTimestamp64Milli({requested: Int64})`
-}
-
 async function countRows (
   deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
 ): Promise<number> {
@@ -180,15 +199,28 @@ async function countRows (
 
 /** Writes a trace of each event that is to be deleted, for receipts: its uuid, and nothing of the person. */
 async function rememberEvents (
-  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
+  { requestedAt }: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, removal: EventRemoval
 ): Promise<void> {
-  for (const params of toParams(deletion)) {
+  for (const { where, params } of conditionsOf(removal)) {
     await clickhouse.command({
       query: `INSERT INTO ${TRACES_TABLE} (project_id, uuid, kind, at)
-        SELECT project_id, uuid, 'deleted', fromUnixTimestamp64Milli({requested: Int64})
-        FROM ${onEachShard(cluster, table)} WHERE ${where} SETTINGS final = 0`,
-      query_params: params, clickhouse_settings: PAST_USER_VIEWS
+        SELECT project_id, uuid, 'deleted', fromUnixTimestamp64Milli({at: Int64})
+        FROM ${onEachShard(cluster, 'events')} WHERE ${where} SETTINGS final = 0`,
+      query_params: { ...params, at: requestedAt.getTime() }, clickhouse_settings: PAST_USER_VIEWS
     })
+  }
+}
+
+/** The persons of the events of a filter, for exports: once these are gone, nothing says whose they were. */
+async function rememberPersons (
+  { id, projectId }: PersonDeletion, { sql, clickhouse, cluster = '' }: FinishDeletionDeps, removal: EventRemoval
+): Promise<void> {
+  if ((await sql`SELECT 1 FROM exports WHERE project_id = ${projectId} LIMIT 1`).length === 0) return
+  for (const { where, params } of conditionsOf(removal)) {
+    const rows = await queryRows<{ person: string }>(clickhouse, `
+      SELECT DISTINCT toString(person_id) AS person FROM ${onEachShard(cluster, 'events')} WHERE ${where} SETTINGS final = 0`, params)
+    await sql`UPDATE person_deletions SET revised_uuids = ARRAY(
+      SELECT DISTINCT unnest(revised_uuids || ${rows.map(({ person }) => person)}::uuid[])) WHERE id = ${id}`
   }
 }
 

@@ -6,6 +6,7 @@ import type { Logger } from '../../../platform/logger.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
+import { erasedCondition } from '../../../schema/wire/erased-ids.ts'
 import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
 import { type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
 import { forgetNotifications } from './forget-notifications.ts'
@@ -20,6 +21,9 @@ const WAIT_MS = 2000
 /** Interval of looking for events that came back, in milliseconds, and how far back it looks, in seconds. */
 const LOOK_INTERVAL_MS = 30_000
 const LOOK_BACK_S = 600
+
+/** Events that were stored much later than received. */
+const RETURNED = `inserted_at > now64(3) - toIntervalSecond(${LOOK_BACK_S}) AND received_at < inserted_at - INTERVAL 5 SECOND`
 
 export interface DeletionDeps extends Omit<FinishDeletionDeps, 'waitMs'> {
   connection: NatsConnection
@@ -56,13 +60,23 @@ async function reopenErasures ({ sql, clickhouse, cluster = '', logger }: Deleti
   if ((await sql`SELECT 1 FROM person_deletions WHERE is_erasure LIMIT 1`).length === 0) return
   const late = await queryRows<{ project: number, person: string }>(clickhouse, `
     SELECT DISTINCT project_id AS project, toString(person_id) AS person FROM ${onEachShard(cluster, 'events')}
-    WHERE inserted_at > now64(3) - toIntervalSecond(${LOOK_BACK_S}) AND received_at < inserted_at - INTERVAL 5 SECOND
+    WHERE ${RETURNED}
     LIMIT 100000 SETTINGS final = 0`)
+  if (late.length === 0) return
+  const filtered: number[] = []
+  for (const { id, projectId, filter } of await sql<Pick<PersonDeletion, 'id' | 'projectId' | 'filter'>[]>`
+    SELECT id, project_id AS "projectId", filter FROM person_deletions WHERE is_erasure AND swept_at IS NOT NULL AND filter IS NOT NULL`) {
+    const { where, params } = erasedCondition(filter ?? { salt: '' }, projectId)
+    const found = await queryRows(clickhouse, `
+      SELECT 1 FROM ${onEachShard(cluster, 'events')} WHERE ${where} AND ${RETURNED} LIMIT 1 SETTINGS final = 0`, params)
+    if (found.length > 0) filtered.push(id)
+  }
   const opened = await sql`
     UPDATE person_deletions AS deletion SET done_at = NULL, swept_at = NULL
-    FROM json_to_recordset(${JSON.stringify(late)}::text::json) AS late (project integer, person uuid)
-    WHERE is_erasure AND swept_at IS NOT NULL AND project_id = project AND person_uuids @> ARRAY[person] RETURNING deletion.id`
-  if (opened.length > 0) logger.info({ erasures: opened.length }, 'events of erased distinct ids came back and are deleted again')
+    WHERE is_erasure AND swept_at IS NOT NULL AND (id = ANY (${filtered}::bigint[]) OR EXISTS (
+      SELECT FROM json_to_recordset(${JSON.stringify(late)}::text::json) AS late (project integer, person uuid)
+      WHERE project_id = project AND person_uuids @> ARRAY[person])) RETURNING deletion.id`
+  if (opened.length > 0) logger.info({ erasures: opened.length }, 'erased events came back and are deleted again')
 }
 
 /** A reader that had begun before events were deleted may have queued them for targets afterwards. */
@@ -98,8 +112,9 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
 
 async function recordSwept (sql: Sql, { id, projectId, personUuids }: PersonDeletion): Promise<void> {
   await sql.begin(async (transaction) => {
-    const { count } = await transaction`UPDATE person_deletions SET swept_at = now() WHERE id = ${id} AND swept_at IS NULL`
-    if (count === 1) await reviseExports(transaction, projectId, personUuids)
+    const [swept] = await transaction<{ revised: string[] }[]>`
+      UPDATE person_deletions SET swept_at = now(), anonymised = NULL WHERE id = ${id} AND swept_at IS NULL RETURNING revised_uuids AS revised`
+    if (swept !== undefined) await reviseExports(transaction, projectId, [...personUuids, ...swept.revised])
   })
 }
 

@@ -1,0 +1,32 @@
+import { onEachShard, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type Anonymised, anonymiseEvent } from '../../../schema/wire/anonymise.ts'
+import { conditionsOf, type EventRemoval, type RemovalDeps, sourceOf } from './event-removals.ts'
+
+/** Events per insert. Their uuids are sent in the URL. */
+const CHUNK_EVENTS = 1000
+
+/**
+ * Stores the events of a removal again under random ids. To be called before any of them is removed. Safe to repeat,
+ * also when some are: the tokens of the inserts are those of the first time.
+ */
+export async function copyAnonymised (
+  { clickhouse, cluster = '' }: RemovalDeps, removal: EventRemoval, by: Anonymised
+): Promise<void> {
+  const events = onEachShard(cluster, 'events')
+  for (const [index, { where, params }] of conditionsOf(removal).entries()) {
+    const rows = await queryRows<{ id: string }>(clickhouse, `
+      SELECT DISTINCT toString(uuid) AS id FROM ${events} WHERE ${where} ORDER BY id SETTINGS final = 0`, params)
+    for (let at = 0; at < rows.length; at += CHUNK_EVENTS) {
+      const copied = rows.slice(at, at + CHUNK_EVENTS).map(({ id }) => id)
+      const values = await queryRows<Record<string, unknown>>(clickhouse, `
+        SELECT * EXCEPT (person_id, inserted_at) FROM ${events}
+        WHERE ${where} AND uuid IN {copied: Array(UUID)} ORDER BY uuid, received_at SETTINGS final = 0`, { ...params, copied })
+      // Another process may have copied them and removes them: none is removed here that was not read.
+      if (values.length < copied.length) throw new Error(`read ${values.length} of ${copied.length} events that are to be anonymised`)
+      await clickhouse.insert({
+        table: 'events', format: 'JSONEachRow', values: values.map((row) => anonymiseEvent(row, by)),
+        clickhouse_settings: { async_insert: 0, insert_deduplication_token: `${sourceOf(removal)}${index}:${at}` }
+      })
+    }
+  }
+}

@@ -1,0 +1,23 @@
+import t from 'tap'
+import { anonymiseEvent, anonymiseValue } from './anonymise.ts'
+
+const BY = { ids: { jo: 'r1', 12: 'r2', __proto__x: 'r3' }, removed: ['email', '$ip'] }
+
+t.test('ids become random ones at every depth, and chosen properties go', async (t) => {
+  t.same(anonymiseValue({
+    user: 'jo', text: 'about jo', list: ['jo', { jo: 1 }], distinct_id: 12, amount: 12, $set: { email: 'jo@example.com', alias: 'jo' }
+  }, BY), {
+    user: 'r1', text: 'about jo', list: ['r1', { r1: 1 }], distinct_id: 'r2', amount: 12, $set: { alias: 'r1' }
+  })
+})
+
+t.test('the columns of an event follow', async (t) => {
+  const row = {
+    uuid: 'u', distinct_id: 'jo', properties: '{"$ip":"1.2.3.4","email":"jo@example.com","n":12345678901234567890,"$device_id":"jo"}',
+    property_types: 'eS$ip\0eSemail\0gSteam\x01email\0?n', groups: { user: 'jo', team: 'a' }, ip: '1.2.3.4', device_id: 'jo', host: 'example.com'
+  }
+  t.match(anonymiseEvent(row, BY), {
+    uuid: 'u', distinct_id: 'r1', properties: '{"n":12345678901234567890,"$device_id":"r1"}',
+    property_types: 'gSteam\x01email\0?n', groups: { user: 'r1', team: 'a' }, ip: '', device_id: 'r1', host: 'example.com'
+  })
+})
