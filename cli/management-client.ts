@@ -29,6 +29,8 @@ export interface ManagementClient {
   patch: <Path extends PathsWith<'patch'>>(path: Path, request?: Request) => Promise<Answer<Path, 'patch'>>
   /** Sends a request to any path, query included. @returns the JSON of the answer, if it has one. */
   send: (method: string, path: string, request: Pick<Request, 'body' | 'timeoutMs'>) => Promise<unknown>
+  /** @returns the bytes of the answer, as they come. */
+  download: (path: PathsWith<'get'>, request?: Request) => Promise<ReadableStream<Uint8Array>>
   /** @returns the status of the answer. */
   delete: (path: PathsWith<'delete'>, request?: Request) => Promise<number>
 }
@@ -103,6 +105,7 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
       const text = await (await send(method, path, request)).text()
       return text === '' ? undefined : parseStoredJson(text)
     },
+    download: async (template, request) => (await send('GET', template, request)).body ?? new ReadableStream(),
     delete: async (template, request) => (await send('DELETE', template, request)).status
   }
 }

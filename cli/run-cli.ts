@@ -18,6 +18,7 @@ import { addImportFlagsCommands } from './commands/import-flags.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addMoveCommands } from './commands/move.ts'
+import { addPersonsCommands } from './commands/persons.ts'
 import { addProcessCommands } from './commands/processes.ts'
 import { addAlertsCommands, addTargetsCommands } from './commands/targets-and-alerts.ts'
 import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
@@ -32,7 +33,8 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addLogsCommands,
-  addProjectsCommands, addKeysCommands, addUsersCommands, addDeadLettersCommands, addAuditCommands, addExportsCommands,
+  addProjectsCommands, addKeysCommands, addUsersCommands, addPersonsCommands,
+  addDeadLettersCommands, addAuditCommands, addExportsCommands,
   addTargetsCommands, addAlertsCommands,
   addBackupCommands, addBackupsCommands,
   addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands,

@@ -749,8 +749,8 @@ export interface paths {
         get: operations["getProjectsByProjectIdErasures"];
         put?: never;
         /**
-         * Erase everything of distinct ids
-         * @description With or without a person: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. A restored backup, an import, a replay or an old spool does not bring back what happened before.
+         * Erase or anonymise persons, or erase events
+         * @description Of `distinct_ids`, with or without a person, or of `persons` that match: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. Of `events`: only the events that match. A restored backup, an import, a replay or an old spool does not bring back what happened before.
          *
          *     Requires the scope person:write.
          */
@@ -1961,6 +1961,28 @@ export interface paths {
          *     Requires the scope person:read.
          */
         get: operations["getProjectsByProjectIdPersonsDeletions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/persons/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export everything of a person
+         * @description By distinct id, with or without a person, or by person: a zip of JSON lines with the person, its distinct ids, cohorts, events, flags seen, groups and dead letters. Also requires the scopes event:read and dead_letter:read.
+         *
+         *     Requires the scope person:read.
+         */
+        get: operations["getProjectsByProjectIdPersonsExport"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3217,6 +3239,11 @@ export interface components {
                 where: string;
             }[];
             id: number;
+            /**
+             * @description Persons with everything, events of a filter, or persons who were anonymised.
+             * @enum {string}
+             */
+            of: "persons" | "events" | "anonymised";
             /**
              * Format: date-time
              * @description Events that happened before are erased; later ones are new.
@@ -7144,12 +7171,61 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    distinct_ids: string[];
+                    /**
+                     * @description Replace the distinct ids by random ones, in place of erasing the persons; counts stay as they are.
+                     * @default false
+                     */
+                    anonymise?: boolean;
+                    distinct_ids?: string[];
                     /**
                      * @description Only count.
                      * @default false
                      */
                     dry_run?: boolean;
+                    /** @description Only events, by the filters of the list of events; persons keep the properties that these set. */
+                    events?: {
+                        distinct_id?: string;
+                        event?: string;
+                        /**
+                         * Format: date-time
+                         * @description Event time.
+                         */
+                        from?: string;
+                        group_key?: string;
+                        group_type?: string;
+                        /** Format: uuid */
+                        person?: string;
+                        property?: string;
+                        /**
+                         * Format: date-time
+                         * @description Event time, exclusive.
+                         */
+                        to?: string;
+                        /** @description Strings as they are, other values as JSON: `12.5`, `true`. */
+                        value?: string;
+                    };
+                    /** @description Persons with this property of theirs and an event of this name and time. */
+                    persons?: {
+                        event?: string;
+                        /**
+                         * Format: date-time
+                         * @description Event time.
+                         */
+                        from?: string;
+                        property?: string;
+                        /**
+                         * Format: date-time
+                         * @description Event time, exclusive.
+                         */
+                        to?: string;
+                        /** @description Strings as they are, other values as JSON: `12.5`, `true`. */
+                        value?: string;
+                    };
+                    /**
+                     * @description With `anonymise`: names of properties of events and persons that go.
+                     * @default []
+                     */
+                    remove_properties?: string[];
                 };
             };
         };
@@ -10259,6 +10335,33 @@ export interface operations {
                             with_events: boolean;
                         }[];
                     };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdPersonsExport: {
+        parameters: {
+            query?: {
+                distinct_id?: string;
+                /** @description Id of the person, also one from before a merge. */
+                person?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The zip file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
         };

@@ -10,9 +10,10 @@ import { StoredEvents } from '../live/stored-events.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Facts, Select, Show, Time } from '../states.tsx'
-import { DeletePerson } from './delete-person.tsx'
+import { PersonActions } from './erase-person.tsx'
 import { describeId, type Person, type PersonHistory } from './person.ts'
 import { Properties } from './properties.tsx'
+import { Merges, RepairPerson, splitOff } from './repair-person.tsx'
 import { Title } from '../title.tsx'
 
 export function PersonDetail ({ id }: { id: string }) {
@@ -22,7 +23,7 @@ export function PersonDetail ({ id }: { id: string }) {
       <BackTo home='persons' title='Persons' />
       {person.error?.status === 404
         ? <Gone id={id} />
-        : <Show of={person} what='The person'>{(value) => <Detail person={value} asked={id} />}</Show>}
+        : <Show of={person} what='The person'>{(value) => <Detail person={value} asked={id} reload={person.reload} />}</Show>}
     </section>
   )
 }
@@ -37,10 +38,14 @@ function Gone ({ id }: { id: string }) {
   )
 }
 
-function Detail ({ person, asked }: { person: Person, asked: string }) {
+function Detail ({ person, asked, reload }: { person: Person, asked: string, reload: () => void }) {
   const { uuid, name, is_identified: isIdentified } = person
-  const [isDeleting, setDeleting] = useState(false)
   const history = useAnswer<PersonHistory>(`/api/projects/${projectId.value}/persons/${uuid}/history`)
+  const onRepaired = (): void => {
+    reload()
+    history.reload()
+  }
+  const merges = history.value?.merges ?? []
   return (
     <>
       <Title name={name} max={120} />
@@ -54,16 +59,17 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
         }}
       />
       <Properties properties={person.properties} />
-      <Ids person={person} history={history.value} />
+      <Ids person={person} history={history.value} onRepaired={onRepaired} />
+      {merges.length > 0 && <Merges person={person} merges={merges} onDone={onRepaired} />}
       {may('event:read') && <><h2>Last events</h2><StoredEvents filter={{ person: uuid }} /></>}
       {may('feature_flag:read') && person.distinct_ids[0] !== undefined && <Flags ids={person.distinct_ids} />}
-      {may('person:write') && <p><button type='button' onClick={() => setDeleting(true)}>Delete this person …</button></p>}
-      {isDeleting && <DeletePerson person={person} onClose={() => setDeleting(false)} />}
+      <PersonActions person={person} />
     </>
   )
 }
 
-function Ids ({ person, history }: { person: Person, history: PersonHistory | undefined }) {
+function Ids ({ person, history, onRepaired }: { person: Person, history: PersonHistory | undefined, onRepaired: () => void }) {
+  const [leaving, setLeaving] = useState<string>()
   const ids = history?.distinct_ids ?? person.distinct_ids.map((id) => ({ distinct_id: id, since: null, is_first: false }))
   const count = history?.distinct_id_count ?? ids.length
   return (
@@ -72,10 +78,12 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
       <Rows
         label='Distinct ids' of={ids} columns={[
           ['Distinct id', ({ distinct_id: id }) => showText(id), 'wide'],
-          ['Assigned to this person', (id) => history !== undefined && describeId(id, person.created_at), 'hint numbers']
+          ['Assigned to this person', (id) => history !== undefined && describeId(id, person.created_at), 'hint numbers'],
+          count > 1 && may('person:write') && ['Split', ({ distinct_id: id }) => <button type='button' class='quiet' onClick={() => setLeaving(id)}>Split off<span class='hidden'> {showText(id, 60)}</span></button>]
         ]}
       />
       {count > ids.length && <p class='hint'>The {formatCount(ids.length)} newest.</p>}
+      {leaving !== undefined && <RepairPerson person={person} repair={splitOff(leaving)} onDone={onRepaired} onClose={() => setLeaving(undefined)} />}
     </>
   )
 }

@@ -1,0 +1,123 @@
+import { createWriteStream } from 'node:fs'
+import { rename } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { type Command, InvalidArgumentError } from 'commander'
+import type { CliContext } from '../cli-context.ts'
+import { collectStrings, readId, readInstant } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+interface Options extends Output {
+  project: number
+}
+
+interface EraseOptions extends Options {
+  events?: boolean
+  event?: string
+  property?: string
+  value?: string
+  from?: Date
+  to?: Date
+  remove?: string[]
+  yes?: boolean
+}
+
+const PROJECT = ['--project <id>', 'project of the persons', readId, 1] as const
+
+/** The API waits for the pipeline up to 20 s, after it has counted. */
+const ERASE_MS = 120_000
+const EXPORT_MS = 86_400_000
+
+/** `millrace persons erase|anonymise|export|split|undo-merge`. */
+export function addPersonsCommands (program: Command, context: CliContext): void {
+  const group = program.command('persons').description('erase, anonymise, export, split and unmerge persons')
+
+  addEraseOptions(group.command('erase').description('erase everything of distinct ids, of the persons that match, or events'))
+    .option('--events', 'erase only the events that match, not their persons')
+    .action(async (ids: string[], options: EraseOptions) => await erase(context, ids, options, {}))
+
+  addEraseOptions(group.command('anonymise').description('replace the ids of persons by random ones; counts stay as they are'))
+    .option('--remove <property>', 'property of events and persons to remove; repeat for several', collectStrings)
+    .action(async (ids: string[], options: EraseOptions) =>
+      await erase(context, ids, options, { anonymise: true, remove_properties: options.remove ?? [] }))
+
+  group.command('export')
+    .description('write everything of a person to a zip file of JSON lines')
+    .argument('<id>', 'distinct id, or with --person the id of a person')
+    .argument('<file>', 'zip file to write')
+    .option('--person', 'the id is the id of a person')
+    .option(...PROJECT)
+    .action(async (id: string, file: string, { project, person = false }: Options & { person?: boolean }) => {
+      const api = await context.api()
+      const body = await api.download('/api/projects/{project_id}/persons/export', {
+        params: { project_id: project }, query: person ? { person: id } : { distinct_id: id }, timeoutMs: EXPORT_MS
+      })
+      // A file that broke off must not look whole.
+      await pipeline(Readable.fromWeb(body), createWriteStream(`${file}.part`, { mode: 0o600 }))
+      await rename(`${file}.part`, file)
+      context.stdout.write(`Wrote ${file}.\n`)
+    })
+
+  group.command('split')
+    .description('make one new person of some distinct ids of a person')
+    .argument('<person>', 'id of the person')
+    .argument('<distinct-id...>', 'distinct ids that leave the person together', collectId)
+    .option(...PROJECT)
+    .option(...JSON_OPTION)
+    .action(async (id: string, ids: string[], { project, ...output }: Options) => {
+      const api = await context.api()
+      printFields(context, await api.post('/api/projects/{project_id}/persons/{id}/split', {
+        params: { project_id: project, id }, body: { distinct_ids: ids }, timeoutMs: ERASE_MS
+      }), output)
+    })
+
+  group.command('undo-merge')
+    .description('compute persons again as if a merge had never been')
+    .argument('<person>', 'id of the person')
+    .argument('<event>', 'uuid of the event that merged, from the history of the person')
+    .option(...PROJECT)
+    .option(...JSON_OPTION)
+    .action(async (id: string, event: string, { project, ...output }: Options) => {
+      const api = await context.api()
+      printFields(context, await api.post('/api/projects/{project_id}/persons/{id}/undo_merge', {
+        params: { project_id: project, id }, body: { event }, timeoutMs: ERASE_MS
+      }), output)
+    })
+}
+
+/** An id may contain commas. */
+function collectId (text: string, before: string[] = []): string[] {
+  return [...before, text]
+}
+
+function addEraseOptions (command: Command): Command {
+  return command
+    .argument('[distinct-id...]', 'distinct ids; without any, a filter is needed', collectId)
+    .option('--property <name>', 'with this property')
+    .option('--value <value>', 'with this value of --property')
+    .option('--event <name>', 'with an event of this name')
+    .option('--from <time>', 'with an event at or after this time', readInstant)
+    .option('--to <time>', 'with an event before this time', readInstant)
+    .option(...PROJECT)
+    .option('--yes', 'do it; without it, only counts')
+    .option(...JSON_OPTION)
+}
+
+async function erase (
+  context: CliContext, ids: readonly string[],
+  { project, events = false, event, property, value, from, to, yes = false, json = false }: EraseOptions, more: object
+): Promise<void> {
+  const filter = { event, property, value, from: from?.toISOString(), to: to?.toISOString() }
+  const isFiltered = Object.values(filter).some((each) => each !== undefined)
+  if (isFiltered === (ids.length > 0)) throw new InvalidArgumentError('Give either distinct ids or a filter.')
+  const of = ids.length > 0 ? { distinct_ids: ids } : events ? { events: filter } : { persons: filter }
+  const api = await context.api()
+  const answer = await api.post('/api/projects/{project_id}/erasures', {
+    params: { project_id: project }, body: { ...of, ...more, dry_run: !yes }, timeoutMs: ERASE_MS
+  })
+  if (json) return printFields(context, answer, { json })
+  printRows(context, answer.found, ['where', 'count'], {})
+  for (const { what, command } of answer.not_searched) context.stdout.write(`not searched: ${what}\n  ${command}\n`)
+  if (!yes) context.stderr.write('Nothing was changed: add --yes to do it.\n')
+  else context.stdout.write(answer.done_at === null ? 'Recorded: goes on in the background.\n' : 'Done: a count found nothing left.\n')
+}
