@@ -42,7 +42,7 @@ async function measure ({ stack }: BenchContext, work: () => Promise<number>): P
   return own + Object.values(spent).reduce((sum, cpu) => sum + cpu, 0)
 }
 
-/** @returns the CPU of this process that counts, which is none: the load generator is another one. */
+/** @returns 0: the load generator is another process, and its CPU does not count. */
 async function send ({ stack, port }: BenchContext, events: number): Promise<number> {
   const requests = events / EVENTS_PER_REQUEST
   const load = await prepareLoad({

@@ -125,7 +125,7 @@ function AlertEditor ({ stored, choices, onSaved, onDelete }: EditorProps) {
   )
 }
 
-/** The choices, and what the alert is about if that is none of them, such as a deleted question. */
+/** The choices, and the subject of the alert also if it was deleted. */
 function withCurrent (choices: Choices, { about }: Draft): readonly (readonly [string, string])[] {
   const key = subjectKey(about)
   return about.id === 0 || choices.subjects.some(([each]) => each === key) ? choices.subjects : [[key, key], ...choices.subjects]

@@ -18,7 +18,7 @@ interface Named { id: number, name: string, definition?: { kind: string } }
 /**
  * The stored objects of these kinds, as `kind id` with a name for people; saved queries for keys of all projects only.
  *
- * @param isWanted  Called with the kind of a question; undefined: it is none.
+ * @param isWanted  Called with the kind of a question, and with undefined for everything else.
  */
 export async function listSubjects (
   kinds: readonly SubjectKind[], signal: AbortSignal, isWanted: (question: string | undefined) => boolean = () => true
