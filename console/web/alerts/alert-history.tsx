@@ -36,7 +36,7 @@ const COLUMNS = (): Column<Window>[] => [
 export function Trial ({ draft: { about, every, condition } }: { draft: Pick<Alert, 'about' | 'every' | 'condition'> }) {
   const [found, setFound] = useState<DryRun>()
   const { isBusy, run, failure } = useAction(async () => {
-    setFound(await request<DryRun>(`${alertsPath()}dry_run/`, { method: 'POST', body: { about, every, condition } }))
+    setFound(await request<DryRun>(`/api/projects/${projectId.value}/alerts/dry_run/`, { method: 'POST', body: { about, every, condition } }))
   })
   const fired = found?.results.filter(({ outcome }) => outcome === 'fired').length ?? 0
   return (
@@ -59,7 +59,7 @@ const SHOWN = 48
 
 /** The evaluated windows of an alert, newest first. */
 export function History ({ id }: { id: number }) {
-  const windows = useAnswer<Windows>(`${alertsPath(id)}windows/`, {}, { everyMs: 10_000 })
+  const windows = useAnswer<Windows>(`/api/projects/${projectId.value}/alerts/${id}/windows/`, {}, { everyMs: 10_000 })
   const [isWhole, setWhole] = useState(false)
   return (
     <>

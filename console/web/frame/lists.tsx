@@ -1,10 +1,11 @@
 /** What the lists of a project share: a table by its columns, the list with its search, and the page of one. */
 import type { ComponentChildren } from 'preact'
-import type { Page } from '../api-client.ts'
+import { type Page, request } from '../api-client.ts'
 import { formatCount, showText } from '../format.ts'
 import type { Loaded } from '../load.ts'
 import { Paged, type Pages, Search } from '../paging.tsx'
 import { linkTo, projectId, query } from '../router.ts'
+import { currentSession } from '../session.ts'
 import { Empty, Show, Table } from '../states.tsx'
 
 /** A column: its title as {@link Table} takes it, the cell of an item, and the class of its cells. */
@@ -101,4 +102,30 @@ export function OneOf<T> ({ home, title, of, what, children }: OneOfProps<T>) {
 
 export function BackTo ({ home, title }: { home: string, title: string }) {
   return <p><a {...linkTo(`/projects/${projectId.value}/${home}`)}>{title}</a></p>
+}
+
+/** More are found by none of these lists. */
+const LISTED = 1000
+
+const RESOURCES = {
+  question: ['questions', ''], saved_query: ['saved_queries', ' (saved query)'], board: ['boards', ' (board)']
+} as const
+
+interface Named { id: number, name: string, definition?: { kind: string } }
+
+/**
+ * What boards and alerts may be about: stored objects of these kinds, as `kind id` with a name for people. Saved queries
+ * only for keys of all projects.
+ *
+ * @param isWanted  Called with the kind of a question, and with undefined for everything else.
+ */
+export async function listSubjects (
+  kinds: readonly (keyof typeof RESOURCES)[], signal: AbortSignal, isWanted: (question: string | undefined) => boolean = () => true
+): Promise<[key: string, name: string][]> {
+  const lists = await Promise.all(kinds.filter((kind) => kind !== 'saved_query' || currentSession().all_projects).map(async (kind) => {
+    const [resource, words] = RESOURCES[kind]
+    const { results } = await request<Page<Named>>(`/api/projects/${projectId.value}/${resource}/`, { query: { limit: LISTED }, signal })
+    return results.filter(({ definition }) => isWanted(definition?.kind)).map(({ id, name }): [string, string] => [`${kind} ${id}`, `${showText(name, 80)}${words}`])
+  }))
+  return lists.flat()
 }
