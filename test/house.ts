@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 87_741,
+  lines: 87_734,
   serverLines: 5_500,
   platformLines: 4_768,
-  trackedFiles: 1_688,
+  trackedFiles: 1_687,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 153,
   casts: 273,
-  phrases: 79
+  phrases: 76
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
