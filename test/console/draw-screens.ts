@@ -57,7 +57,7 @@ const DRAWINGS: Drawing[] = [
   { name: 'question', path: ({ question }) => `/projects/1/questions/${question}`, until: '[aria-label=Answer] table' },
   { name: 'question-new', path: () => '/projects/1/questions/new/trend', until: 'form' },
   { name: 'boards', path: () => '/projects/1/boards', until: 'table' },
-  { name: 'board', path: ({ board }) => `/projects/1/boards/${board}`, until: '.tile svg', isCommitted: true, height: 900 },
+  { name: 'board', path: ({ board }) => `/projects/1/boards/${board}`, until: '.board:not(:has([aria-busy=true])) .tile svg', isCommitted: true, height: 900 },
   { name: 'stored', path: () => '/projects/1/stored', until: 'table' },
   { name: 'groups', path: () => '/projects/1/groups', until: 'table' },
   { name: 'find', path: () => '/projects/1/find?distinct_id=buyer%201', until: 'h2 code' },

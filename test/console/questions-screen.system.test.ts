@@ -201,6 +201,7 @@ t.test('paths from an event open their persons, and an event that nobody sent gi
   await page.getByRole('dialog').getByText('3 persons, latest first.').waitFor()
   await page.getByRole('button', { name: 'Close' }).click()
   await checkPage(t, page, 'paths')
+  await page.setViewportSize({ width: 1280, height: 900 })
   await page.getByRole('combobox', { name: /^Paths/ }).selectOption('to')
   await page.getByLabel('To', { exact: true }).fill('order')
   await page.getByRole('button', { name: 'Ask' }).click()
