@@ -19,7 +19,7 @@ interface AsOfProps {
 export function AsOf ({ through, gap, facts }: AsOfProps) {
   return (
     <details class='as-of'>
-      <summary class='hint numbers'><span role='status'>{describeAsOf(through)}{gap !== undefined && ` · ${gap}`}</span> <span aria-hidden='true'>ⓘ</span><span class='hidden'>: about this answer</span></summary>
+      <summary class='hint numbers'><span role='status'>{describeAsOf(through)}{gap !== undefined && ` · ${gap}`}</span> <span class='info' aria-hidden='true'>i</span><span class='hidden'>: about this answer</span></summary>
       <p class='hint numbers'>{facts}</p>
     </details>
   )
