@@ -1,10 +1,11 @@
 import { byBytes, largest, meets, type PlainEvent, type PlainQuestion, tagOf } from './plain-question.ts'
 
 function countByTime (took: number[], windowMs: number): number[] {
-  const starts = [...MINUTES.map((minutes) => minutes * 60_000), ...DAYS.map((days) => days * 86_400_000)]
+  const all = [...MINUTES.map((minutes) => minutes * 60_000), ...DAYS.map((days) => days * 86_400_000)]
+  // The last range ends with the window, included.
+  const starts = all.filter((ms) => ms < windowMs)
   const end = (index: number): number => starts[index + 1] ?? Infinity
-  const counts = starts.map((from, index) => took.filter((ms) => ms >= from && ms < end(index)).length)
-  return counts.slice(0, starts.filter((ms) => ms < windowMs).length)
+  return starts.map((from, index) => took.filter((ms) => ms >= from && ms < end(index)).length)
 }
 
 interface Walk { tags: string[], took: (number | null)[] }
