@@ -1,7 +1,7 @@
 import { quoteString } from 'chdb-server/sql-lexer'
 import type { ResolvedRange } from './calendar.ts'
 import { type EventChoice, type Paths, QUESTION_LIMITS } from './question.ts'
-import { choiceSql, mergesSql, PERSON, rowsSql, spanSql } from './question-sql.ts'
+import { choiceSql, hasPersonConditions, mergesSql, PERSON, rowsSql, spanSql } from './question-sql.ts'
 
 /** One row an edge of paths, and one of step 0 for all of them: people and paths; an empty name stands for others. */
 export function compilePaths (paths: Paths, projectId: number, range: ResolvedRange): string {
@@ -41,38 +41,50 @@ function walksSql (paths: Paths, projectId: number, range: ResolvedRange): strin
   const named = anchor.event === null ? [] : [anchor]
   const choices = events === null ? [ANY] : [...named, ...events.map((event) => ({ ...ANY, event }))]
   const sort = direction === 'from' ? 'arraySort' : 'arrayReverseSort'
+  // It sorts by time, then by name: ms * 2^7 + number of the name * 2 + whether a path may lead from or to it.
+  const number = `toUInt64(toUnixTimestamp64Milli(timestamp)) * 128 + transform(event, names, range(1, length(names) + 1), 0) * 2 + ${choiceSql(anchor, projectId)}`
   return `WITH ${namesSql(paths, projectId, range)} AS names,
-happened AS
-(
-    SELECT ${PERSON} AS person,
-        -- It sorts by time, then by name: ms * 2^7 + number of the name * 2 + whether a path may lead from or to it.
-        toUInt64(toUnixTimestamp64Milli(timestamp)) * 128 + transform(toString(event), names, range(1, length(names) + 1), 0) * 2 + ${choiceSql(anchor, projectId)} AS number
-    FROM events AS event ${mergesSql(projectId)}
-    WHERE ${rowsSql({ projectId, includeBots: paths.includeBots }, choices)} AND ${spanSql(range)}
-),
 walks AS
 (
     SELECT person, intDiv(session[first], 128) AS began,
         arraySlice(arrayCompact(arrayMap(number -> bitAnd(intDiv(number, 2), 63), arraySlice(session, first))), 1, ${steps + 1}) AS path
-    FROM (SELECT person, ${sort}(groupArray(number)) AS events FROM happened GROUP BY person HAVING max(bitTest(number, 0)) = 1)
-    ARRAY JOIN arraySplit((number, before) -> intDiv(greatest(number, before), 128) - intDiv(least(number, before), 128) > ${gapSeconds * 1000}, events, arrayPushFront(arrayPopBack(events), events[1])) AS session
+    FROM
+    (
+        SELECT ${PERSON} AS person, ${sort}(groupArrayArray(numbers)) AS happened
+        FROM (${ofIdsSql(paths, `groupArray(${number}) AS numbers`, choices, { projectId, range })}) AS event ${mergesSql(projectId)}
+        GROUP BY person HAVING max(is_anchor)
+    )
+    ARRAY JOIN arraySplit((number, before) -> intDiv(greatest(number, before), 128) - intDiv(least(number, before), 128) > ${gapSeconds * 1000}, happened, arrayPushFront(arrayPopBack(happened), happened[1])) AS session
     WHERE (arrayFirstIndex(number -> bitTest(number, 0), session) AS first) > 0
 )`
+}
+
+/** A row a person before merges: there are far fewer of them than of events. */
+function ofIdsSql (
+  { anchor, includeBots }: Paths, column: string, choices: readonly EventChoice[],
+  { projectId, range }: { projectId: number, range: ResolvedRange }
+): string {
+  return `SELECT event.person_id AS person_id, max(${choiceSql(anchor, projectId)}) AS is_anchor, ${column}
+            FROM events AS event ${hasPersonConditions([anchor]) ? mergesSql(projectId) : ''}
+            WHERE ${rowsSql({ projectId, includeBots }, choices)} AND ${spanSql(range)} GROUP BY event.person_id`
 }
 
 const ANY: EventChoice = { event: null, where: [] }
 
 /** The names that stand for themselves, at most 51, in their order. */
-function namesSql ({ anchor, events, nodes, includeBots }: Paths, projectId: number, range: ResolvedRange): string {
+function namesSql (paths: Paths, projectId: number, range: ResolvedRange): string {
+  const { anchor, events, nodes } = paths
   const always = `[${[...anchor.event === null ? [] : [anchor.event], ...events ?? []].map(quoteString).join(', ')}]`
   const sorted = (names: string): string => `arraySort(arrayDistinct(arrayConcat(CAST(${always}, 'Array(String)'), ${names})))`
   if (events !== null) return sorted('[]')
-  const from = `FROM events AS event ${mergesSql(projectId)}`
-  const among = (choice: EventChoice): string => `${rowsSql({ projectId, includeBots }, [choice])} AND ${spanSql(range)} AND ${choiceSql(choice, projectId)}`
   return `(SELECT ${sorted('groupArray(name)')} FROM
 (
-    SELECT toString(event) AS name ${from}
-    WHERE ${among(ANY)} AND ${PERSON} IN (SELECT ${PERSON} ${from} WHERE ${among(anchor)})
-    GROUP BY name ORDER BY uniqExact(${PERSON}) DESC, name LIMIT ${nodes}
+    SELECT toString(arrayJoin(names)) AS name FROM
+    (
+        SELECT groupUniqArrayArray(own) AS names
+        FROM (${ofIdsSql(paths, 'groupUniqArray(event) AS own', [ANY], { projectId, range })}) AS event ${mergesSql(projectId)}
+        GROUP BY ${PERSON} HAVING max(is_anchor)
+    )
+    GROUP BY name ORDER BY count() DESC, name LIMIT ${nodes}
 ))`
 }
