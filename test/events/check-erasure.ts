@@ -252,7 +252,7 @@ async function compact ({ sql, clickhouse }: Installation): Promise<void> {
   }
   const isGone = async (): Promise<boolean> =>
     (await queryRows(clickhouse, 'SELECT 1 FROM system.parts WHERE database = currentDatabase() AND NOT active LIMIT 1')).length === 0
-  await waitFor(isGone, { timeoutMs: 120_000, everyMs: 1000 })
+  await waitFor(isGone, { timeoutMs: 600_000, everyMs: 1000 })
   await sql.unsafe('VACUUM FULL')
   // Files of the log are used again, with what they had.
   await sql.unsafe('ALTER SYSTEM SET wal_recycle = off')
