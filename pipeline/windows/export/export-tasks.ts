@@ -12,7 +12,7 @@ import { clearScratch, type ExportTarget, openFolderTarget } from './export-targ
 import { recordUnknownManifests } from './find-manifests.ts'
 import { planErasures, planLateRows, readInsertedThrough } from './plan-revisions.ts'
 import { openS3Target, type S3Settings } from './s3-target.ts'
-import { type ExportSettings, type PlannedRevision, type RevisionDeps, writeRevision } from './write-revision.ts'
+import { type ExportSettings, inTurn, type PlannedRevision, type RevisionDeps, writeRevision } from './write-revision.ts'
 
 export interface ExportDeps extends Pick<RevisionDeps, 'sql' | 'onStep' | 'fileRows'> {
   /** For the tables of all shards. */
@@ -24,7 +24,7 @@ export interface ExportDeps extends Pick<RevisionDeps, 'sql' | 'onStep' | 'fileR
   metrics: Metrics
 }
 
-/** Parquet files that are made at once, for all exports of a process. */
+/** Queries over the rows of windows that run at once, for all exports of a process. */
 const MAX_READING = 4
 
 interface SharedDeps extends ExportDeps {
@@ -72,7 +72,7 @@ async function readExports (sql: Sql): Promise<ExportRow[]> {
 }
 
 function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
-  const { sql, clickhouse, cluster } = deps
+  const { sql, clickhouse, cluster, reading } = deps
   const { id, schedule: size, paused, since, tables, isRevised } = row
   return {
     subject: `export:${id}`,
@@ -93,7 +93,7 @@ function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
           INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
           VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule') ON CONFLICT DO NOTHING`
       }
-      const through = await planLateRows({ sql, clickhouse, cluster }, row)
+      const through = await inTurn({ reading, signal }, async () => await planLateRows({ sql, clickhouse, cluster }, row))
       await writePlanned(row, deps, signal)
       return async (transaction) => await transaction`
         UPDATE export_state SET inserted_through = ${through} WHERE export_id = ${id}`

@@ -10,7 +10,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { text } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
 import type { Semaphore } from '../../../platform/semaphore.ts'
@@ -51,7 +51,10 @@ export interface RevisionDeps {
   /** For the tables of all shards. */
   clickhouse: ClickHouse
   target: ExportTarget
-  /** Limits what ClickHouse reads at once, for all exports: a target that hangs takes no place. */
+  /**
+   * Limits what ClickHouse reads at once, for all exports: events share its connections. A target that hangs takes no
+   * place.
+   */
   reading: Semaphore
   signal: AbortSignal
   /** Called between steps; for tests. */
@@ -102,12 +105,12 @@ async function adopt (planned: PlannedRevision, job: ExportSettings, deps: Revis
 
 /** Plans the next revision when events came or went between the run that made the files and this one. */
 async function planMissingRows (
-  planned: PlannedRevision, job: ExportSettings, { sql, clickhouse }: RevisionDeps, manifest: Manifest
+  planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps, manifest: Manifest
 ): Promise<void> {
   const { rows, left_out: leftOut } = manifest
   if (planned.table !== 'events') return
-  const stored = await countRows(clickhouse, 'events', windowSql('events', job.projectId, planned))
-  if (stored !== rows + leftOut) await planRevision(sql, planned.id, 'late_rows')
+  const stored = await countRows(deps, 'events', windowSql('events', job.projectId, planned))
+  if (stored !== rows + leftOut) await planRevision(deps.sql, planned.id, 'late_rows')
 }
 
 async function makeManifest (
@@ -131,7 +134,7 @@ async function makeManifest (
   await recordPersons(planned, job, deps, filter)
   const rows = files.reduce((sum, file) => sum + file.rows, 0)
   const where = windowSql(table, job.projectId, planned)
-  const leftOut = await countRows(clickhouse, table, `${where} AND NOT ifNull(${filter}, 0)`)
+  const leftOut = await countRows(deps, table, `${where} AND NOT ifNull(${filter}, 0)`)
   const [last] = await sql<{ sequence: number, sha256: string }[]>`
     SELECT sequence, manifest_sha256 AS sha256 FROM export_windows
     WHERE export_id = ${job.id} AND table_name = ${table} AND sequence IS NOT NULL ORDER BY sequence DESC LIMIT 1`
@@ -169,19 +172,30 @@ async function readColumns (
   return { list: columns, select: columns.map((column) => selectColumn(column, lost.has(column[0]))).join(', ') }
 }
 
-async function countRows (clickhouse: ClickHouse, table: ExportedTable, where: string): Promise<number> {
-  const [row] = await queryRows<{ count: string }>(clickhouse,
-    `SELECT count() AS count FROM ${factsOf(table).source} WHERE ${where}`)
+/** Reads rows of windows when it is this export's turn, unless the process is stopping by then. */
+export async function inTurn<T> (
+  { reading, signal }: Pick<RevisionDeps, 'reading' | 'signal'>, read: () => Promise<T>
+): Promise<T> {
+  return await reading.run(async () => {
+    signal.throwIfAborted()
+    return await read()
+  })
+}
+
+async function countRows (deps: RevisionDeps, table: ExportedTable, where: string): Promise<number> {
+  const [row] = await inTurn(deps, async () => await queryRows<{ count: string }>(deps.clickhouse,
+    `SELECT count() AS count FROM ${factsOf(table).source} WHERE ${where}`))
   return Number(row?.count)
 }
 
 /** The same number of files in each run: one that is there already has the rows of that part. */
 async function recordParts (
-  planned: PlannedRevision, job: ExportSettings, { sql, clickhouse, fileRows = FILE_ROWS }: RevisionDeps, filter: string
+  planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps, filter: string
 ): Promise<number> {
+  const { sql, fileRows = FILE_ROWS } = deps
   if (planned.parts !== null) return planned.parts
   const where = windowSql(planned.table, job.projectId, planned)
-  const rows = await countRows(clickhouse, planned.table, `${where} AND ${filter}`)
+  const rows = await countRows(deps, planned.table, `${where} AND ${filter}`)
   const parts = Math.ceil(rows / fileRows)
   const [row] = await sql<[{ parts: number }]>`
     UPDATE export_windows SET parts = coalesce(parts, ${parts}) WHERE id = ${planned.id} RETURNING parts`
@@ -190,18 +204,20 @@ async function recordParts (
 
 /** Adds those that earlier runs, whose files may stay, did not have. An erasure may come before files are made. */
 async function recordPersons (
-  planned: PlannedRevision, job: ExportSettings, { sql, clickhouse }: RevisionDeps, filter: string
+  planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps, filter: string
 ): Promise<void> {
+  const { sql, clickhouse } = deps
   const { source, persons } = factsOf(planned.table)
-  const { stream } = await clickhouse.exec({
-    query: `SELECT DISTINCT reinterpretAsUInt32(reverse(unhex(right(toString(arrayJoin([${persons.join(', ')}])), 8))))
-      FROM ${source} WHERE ${windowSql(planned.table, job.projectId, planned)} AND ${filter} FORMAT RowBinary`
+  const found = await inTurn(deps, async () => {
+    const { stream } = await clickhouse.exec({
+      query: `SELECT DISTINCT reinterpretAsUInt32(reverse(unhex(right(toString(arrayJoin([${persons.join(', ')}])), 8))))
+        FROM ${source} WHERE ${windowSql(planned.table, job.projectId, planned)} AND ${filter} FORMAT RowBinary`
+    })
+    return await buffer(stream)
   })
-  const chunks: Buffer[] = []
-  for await (const chunk of stream) chunks.push(chunk)
   const [row] = await sql<[{ hashes: Buffer }]>`SELECT person_hashes AS hashes FROM export_windows WHERE id = ${planned.id}`
   const known = readHashes(row.hashes)
-  const gained = [...readHashes(Buffer.concat(chunks))].filter((hash) => !known.has(hash))
+  const gained = [...readHashes(found)].filter((hash) => !known.has(hash))
   const added = Buffer.from(Uint32Array.from(gained).buffer)
   await sql`UPDATE export_windows SET person_hashes = person_hashes || ${added} WHERE id = ${planned.id}`
 }
@@ -212,13 +228,12 @@ function readHashes (stored: Buffer): Set<number> {
   return hashes
 }
 
-async function createFile (
-  name: string, query: string, { clickhouse, target, reading, signal, onStep }: RevisionDeps
-): Promise<FileFacts> {
+async function createFile (name: string, query: string, deps: RevisionDeps): Promise<FileFacts> {
+  const { clickhouse, target, signal, onStep } = deps
   const file = path.join(target.scratch, randomUUID())
   try {
     await onStep?.('make file')
-    const made = await reading.run(async () => await queryToFile(clickhouse, query, file, signal))
+    const made = await inTurn(deps, async () => await queryToFile(clickhouse, query, file, signal))
     await onStep?.('create file')
     if (await target.create(name, file, made.sha256, signal)) return made
     // From a run that died: it is whole, and nobody may replace it.
