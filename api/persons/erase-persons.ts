@@ -46,6 +46,13 @@ export async function findErased (
   return { projectId, ids, persons, uuids }
 }
 
+/**
+ * The distinct id of an event that waits to be sent, which comes before its properties, or of each sample; and within
+ * which characters it stands. Each is looked at once, for any number of ids.
+ */
+const NAMED = '"distinct_id":("(?:[^"\\\\]|\\\\.)*")'
+const NAMED_WITHIN = 20_000
+
 /** Counts what both stores have of these ids. */
 export async function countErased (
   { sql, clickhouse }: EraseDeps, { projectId, ids, persons, uuids }: ErasedPersons
@@ -58,8 +65,9 @@ export async function countErased (
       (SELECT count(*)::int FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${ids})) AS flag_hash_keys,
       (SELECT count(*)::int FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${ids}) AS person_repairs,
       (SELECT count(*)::int FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})) AS groups,
-      (SELECT count(*)::int FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND EXISTS (
-        SELECT FROM unnest(${ids.map((id) => `"distinct_id":${JSON.stringify(id)}`)}::text[]) AS named WHERE strpos(data, named) > 0)) AS notifications`
+      (SELECT count(*)::int FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND type IN ('event', 'events')
+        AND EXISTS (SELECT FROM regexp_matches(left(data, ${NAMED_WITHIN}), ${NAMED}, CASE type WHEN 'events' THEN 'g' ELSE '' END) AS named
+          WHERE named[1] = ANY (${ids.map((id) => JSON.stringify(id))}::text[]))) AS notifications`
   const stored = { events: 0, samples: 0 }
   for (let at = 0; at < ids.length || at < uuids.length; at += CHUNK_IDS) {
     const [row] = await queryRows<{ events: string, samples: string }>(clickhouse, `
