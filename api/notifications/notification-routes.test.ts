@@ -2,6 +2,7 @@ import t from 'tap'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 
 const { client: clickhouse, url } = await createTestClickHouse(t)
 const analystUrl = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href
@@ -16,6 +17,14 @@ t.test('a target shows no secrets, and takes back what it showed', async (t) => 
   t.notMatch(JSON.stringify((await api.call('GET', '~/targets/')).body), 'secret')
   t.match(await api.call('PATCH', `~/targets/${created.id}`, { ...created, description: 'ours' }), { status: 200, body: { description: 'ours' } })
   t.same(await api.sql`SELECT url FROM targets WHERE id = ${created.id}`, [{ url: 'https://hooks.slack.com/services/T0/B0/secret' }])
+  const described = await api.sql.begin(async (transaction) => {
+    await transaction`UPDATE targets SET url = 'https://hooks.slack.com/new' WHERE id = ${created.id}`
+    const change = api.call('PATCH', `~/targets/${created.id}`, { description: 'theirs' })
+    await waitFor(async () => (await api.sql`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE targets%'`).length > 0)
+    return { change }
+  })
+  t.equal((await described.change).status, 200)
+  t.same(await api.sql`SELECT url FROM targets WHERE id = ${created.id}`, [{ url: 'https://hooks.slack.com/new' }], 'a change without a url writes none')
   t.match(await api.call('POST', `~/targets/${created.id}/secret`), { status: 200, body: { secret: /^whsec_/ } })
   await api.call('PATCH', `~/targets/${created.id}`, { enabled: false })
   t.match(await api.call('POST', `~/targets/${created.id}/test`), { status: 409, body: { code: 'conflict' } })

@@ -50,7 +50,8 @@ export const TARGETS: DocumentKind<typeof fields> = {
     const hasEvents = Array.isArray(events) && events.length > 0
     if (kind === 'mail' && hasEvents) throw invalidField('events', 'Mail is for alerts and reports: send events to Slack or a webhook.')
     if (given.events !== undefined && hasEvents) requireScope(access.scopes, 'event:read')
-    return { ...given, url }
+    // A url that is stored while a change without one is looked at stays.
+    return given.url === undefined ? given : { ...given, url }
   }
 }
 
