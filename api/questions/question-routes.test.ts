@@ -132,7 +132,7 @@ t.test('the persons behind a number are listed for keys that may see persons', a
     [FUNNEL, { step: 3 }, 'cell__step'], [FUNNEL, { step: 1, outcome: 'lost' }, 'cell__step'], [FUNNEL, {}, 'cell__step'],
     [PAID, { series: 1 }, 'cell__series'], [PAID, { previous: true }, 'cell__previous'], [PAID, { start: '2026-03-01' }, 'cell__start'],
     [{ ...PAID, breakdown: { property: 'plan' } }, {}, 'cell__part'],
-    [FUNNEL, { step: 2, from_ms: 5 }, 'cell__from_ms'], [FUNNEL, { step: 1, from_ms: 0 }, 'cell__from_ms'], [FUNNEL, { ...lost, from_ms: 0 }, 'cell__from_ms'], [paths, { step: 6 }, 'cell__step'],
+    [FUNNEL, { step: 2, from_ms: 5 }, 'cell__from_ms'], [FUNNEL, { step: 1, from_ms: 0 }, 'cell__from_ms'], [FUNNEL, { ...lost, from_ms: 0 }, 'cell__from_ms'], [paths, { step: 6 }, 'cell__step'], [paths, { from: 'seen' }, 'cell__step'],
     [lifecycle, { start: '2026-03-05' }, 'cell__state'], [lifecycle, { state: 'new' }, 'cell__start'], [stickiness, {}, 'cell__periods'],
     [retention, {}, 'cell__start'], [retention, { start: 'x' }, 'cell__start'], [retention, { start: '2026-03-04', returned: 2 }, 'cell__returned']
   ] as const) t.match(await behind(definition, cell), { status: 400, body: { attr } }, JSON.stringify(cell))

@@ -95,6 +95,7 @@ export function readCell (question: Question, { part: of = 'all', value = null, 
     }
     case 'paths':
       if (step !== undefined && step > question.steps) throw invalidField('cell__step', `A step from 1 to ${question.steps} is expected.`)
+      if (step === undefined && (from ?? to) !== null) throw invalidField('cell__step', 'The step of the edge is expected.')
       return { kind: 'paths', edge: step === undefined ? null : { step, from, to } }
     case 'retention':
       if (start === null) throw invalidField('cell__start', 'The period in which people started is expected.')

@@ -31,7 +31,7 @@ export const part = {
 } as const
 
 const numberOrNull = { type: ['number', 'null'] } as const
-const integerOrNull = { type: ['integer', 'null'], description: 'Null: retention removed the events.' } as const
+const integerOrNull = { type: ['integer', 'null'], description: 'Null: retention removed the events, or the project had none yet.' } as const
 const stringOrNull = { type: ['string', 'null'] } as const
 const points = array(object({
   start: string, is_partial: { type: 'boolean' }, is_removed: { type: 'boolean', description: 'true: retention removed its events, so it has no value.' }

@@ -12,7 +12,7 @@ export function FunnelTimes ({ answer: { parts: [all] }, open }: { answer: Funne
   const [chosen, setChosen] = useState(steps.length)
   const { people = null, times = [], median_ms: median = null, p90_ms: p90 = null } = steps[chosen - 1] ?? {}
   const shown = times.slice(0, times.findLastIndex((each) => each.people > 0) + 1)
-  const nameOf = ({ from_ms: from, to_ms: to }: typeof times[number]): string => `${formatDuration(from)} to ${formatDuration(to)}`
+  const nameOf = ({ from_ms: from, to_ms: to }: typeof times[number]): string => `${from === 0 ? '0' : formatDuration(from)} to ${formatDuration(to)}`
   if (steps[1]?.people == null || steps[1].people === 0) return null
   return (
     <section aria-label='Time to convert'>
