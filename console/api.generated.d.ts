@@ -4325,18 +4325,18 @@ export interface components {
             answer: {
                 /** @description Retention: people who returned in the k-th period after, from 0. */
                 cohorts?: {
-                    /** @description Null: retention removed the events. */
+                    /** @description Null: retention removed the events, or the project had none yet. */
                     people: number | null;
                     returned: {
                         is_partial: boolean;
-                        /** @description Null: retention removed the events. */
+                        /** @description Null: retention removed the events, or the project had none yet. */
                         people: number | null;
                     }[];
                     start: string;
                 }[];
                 /** @description Stickiness: people by the number of periods in which they were active. */
                 counts?: {
-                    /** @description Null: retention removed the events. */
+                    /** @description Null: retention removed the events, or the project had none yet. */
                     people: number | null;
                     periods: number;
                 }[];
@@ -4381,7 +4381,7 @@ export interface components {
                         name: string;
                         /** @description Time that 90 % of them did not exceed. */
                         p90_ms: number | null;
-                        /** @description Null: retention removed the events. */
+                        /** @description Null: retention removed the events, or the project had none yet. */
                         people: number | null;
                         /** @description People by the time to reach this step; `to_ms` is not included, except for the last. */
                         times: {
@@ -4393,9 +4393,9 @@ export interface components {
                     /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
                 }[];
-                /** @description Null: retention removed the events. */
+                /** @description Null: retention removed the events, or the project had none yet. */
                 paths?: number | null;
-                /** @description Null: retention removed the events. */
+                /** @description Null: retention removed the events, or the project had none yet. */
                 people?: number | null;
                 /** @description Trend, lifecycle: its buckets. */
                 points?: {
@@ -4916,18 +4916,18 @@ export interface components {
                 answer: {
                     /** @description Retention: people who returned in the k-th period after, from 0. */
                     cohorts?: {
-                        /** @description Null: retention removed the events. */
+                        /** @description Null: retention removed the events, or the project had none yet. */
                         people: number | null;
                         returned: {
                             is_partial: boolean;
-                            /** @description Null: retention removed the events. */
+                            /** @description Null: retention removed the events, or the project had none yet. */
                             people: number | null;
                         }[];
                         start: string;
                     }[];
                     /** @description Stickiness: people by the number of periods in which they were active. */
                     counts?: {
-                        /** @description Null: retention removed the events. */
+                        /** @description Null: retention removed the events, or the project had none yet. */
                         people: number | null;
                         periods: number;
                     }[];
@@ -4972,7 +4972,7 @@ export interface components {
                             name: string;
                             /** @description Time that 90 % of them did not exceed. */
                             p90_ms: number | null;
-                            /** @description Null: retention removed the events. */
+                            /** @description Null: retention removed the events, or the project had none yet. */
                             people: number | null;
                             /** @description People by the time to reach this step; `to_ms` is not included, except for the last. */
                             times: {
@@ -4984,9 +4984,9 @@ export interface components {
                         /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                     }[];
-                    /** @description Null: retention removed the events. */
+                    /** @description Null: retention removed the events, or the project had none yet. */
                     paths?: number | null;
-                    /** @description Null: retention removed the events. */
+                    /** @description Null: retention removed the events, or the project had none yet. */
                     people?: number | null;
                     /** @description Trend, lifecycle: its buckets. */
                     points?: {
