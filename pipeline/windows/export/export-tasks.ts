@@ -93,7 +93,8 @@ function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
           INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
           VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule') ON CONFLICT DO NOTHING`
       }
-      const through = await inTurn({ reading, signal }, async () => await planLateRows({ sql, clickhouse, cluster }, row))
+      const late = async (): Promise<Date> => await planLateRows({ sql, clickhouse, cluster }, row)
+      const through = await inTurn({ reading, signal }, late)
       await writePlanned(row, deps, signal)
       return async (transaction) => await transaction`
         UPDATE export_state SET inserted_through = ${through} WHERE export_id = ${id}`
