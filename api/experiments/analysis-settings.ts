@@ -7,6 +7,7 @@ import { invalidField } from '../../engines/errors.ts'
 import { type PropertyCondition, readConditions } from '../../engines/operators/property-conditions.ts'
 import { bodyOf, optional, partial } from '../http/json-schema.ts'
 import { createReader } from '../http/request-validation.ts'
+import { MAX_ID } from './experiment.ts'
 
 export interface AnalysisSettings {
   /** Variants that are left out of results, with everybody who saw no other. */
@@ -28,7 +29,7 @@ const readParameters = createReader(optional({
   minimum_detectable_effect: { type: 'number', exclusiveMinimum: 0 },
   recommended_sample_size: { type: 'number', minimum: 1 },
   rollout_percentage: { type: 'number', minimum: 0, maximum: 100 },
-  aggregation_group_type_index: { type: 'integer', minimum: 0 },
+  aggregation_group_type_index: { type: 'integer', minimum: 0, maximum: MAX_ID },
   ensure_experience_continuity: { type: 'boolean' },
   excluded_variants: { type: 'array', items: text },
   // The older form of an exposure: the filters of an insight, with one event.

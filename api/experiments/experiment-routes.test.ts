@@ -121,7 +121,7 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
     stats_config: ['bayesian', []],
     recommended_sample_size: ['1000', 0, -1, 0.5, false],
     rollout_percentage: ['50', -1, 101, []],
-    aggregation_group_type_index: ['0', -1, 0.5],
+    aggregation_group_type_index: ['0', -1, 0.5, 2 ** 53],
     ensure_experience_continuity: ['true', 1, 0]
   }
   for (const [name, values] of Object.entries(refused)) {

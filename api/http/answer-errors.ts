@@ -147,6 +147,7 @@ const FORMATS: Record<string, string> = {
 function describeRule ({ keyword, params, message }: FastifySchemaValidationError): string {
   if (keyword === 'pattern' && params.pattern === '\\S') return 'must not be blank'
   if (keyword === 'minLength' && Number(params.limit) === 1) return 'must not be empty'
+  if (keyword === 'maxItems' && Number(params.limit) === 0) return 'must be empty: it is not supported'
   if (keyword === 'format') return FORMATS[String(params.format)] ?? `must be of format ${String(params.format)}`
   if (keyword === 'type') return `must be of type ${[params.type].flat().join(' or ')}`
   if (keyword === 'enum') return `must be one of ${(params.allowedValues as unknown[]).map(String).join(', ')}`

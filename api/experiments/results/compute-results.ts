@@ -46,6 +46,8 @@ export async function findScope (
   if (all.length < 2) {
     throw invalidField('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
   }
+  const unknown = settings.excluded.find((excluded) => !all.some((variant) => variant.key === excluded))
+  if (unknown !== undefined) throw invalidField('parameters__excluded_variants', `excluded_variants names "${unknown}", which is no variant of the flag.`)
   const variants = all.filter(({ key: variant }) => !settings.excluded.includes(variant))
   if (variants.length < 2) throw invalidField('parameters__excluded_variants', 'excluded_variants must leave two variants to compare.')
   const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(Object(filters))
@@ -157,10 +159,12 @@ const NOT_CORRECTED: { method: 'holm', metrics: number, comparisons: number } | 
 /** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
 export type MetricResults = Awaited<ReturnType<typeof computeResults>>
 
-/** People who reached each step, over all variants; who has any value is all that the other kinds tell. */
-function countReached ({ kind, steps }: Metric, { blocks }: Measurement, states: readonly VariantState[]): number[] {
-  if (kind !== 'funnel') return [blocks.reduce((total, { people }) => total + people, 0)]
-  return steps.map((_, index) => states.reduce((total, state) => total + (state.steps[index] ?? 0), 0))
+/** People who reached each step, or both sums of a ratio, over all variants; people with any value for other kinds. */
+function countReached (metric: Metric, { blocks }: Measurement, states: readonly VariantState[]): number[] {
+  const { kind, steps, isRatio } = metric
+  if (kind !== 'funnel' && !isRatio) return [blocks.reduce((total, { people }) => total + people, 0)]
+  const reachedOf = (state: VariantState): number[] => isRatio ? state.moments.sums : state.steps
+  return steps.map((_, index) => states.reduce((total, state) => total + (reachedOf(state)[index] ?? 0), 0))
 }
 
 function checkSplit (states: readonly VariantState[], variants: readonly Variant[]): SampleRatioCheck | null {

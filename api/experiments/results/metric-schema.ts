@@ -1,4 +1,5 @@
 /** What a metric of an experiment may have: in our form, which differs by kind, and in the form of an insight. */
+import { invalidField } from '../../../engines/errors.ts'
 import type { MetricKind } from '../../../engines/statistics/variant-statistics.ts'
 import { bodyOf, optional, schemaOf, type Value } from '../../http/json-schema.ts'
 import { createReader } from '../../http/request-validation.ts'
@@ -53,6 +54,16 @@ function readerOf (required: Field[], ...others: Field[]) {
 }
 
 const OF_VALUES = ['event', 'where', 'steps', 'lower_bound_percentile', 'upper_bound_percentile', 'ignore_zeros', 'quantile'] as const
+
+const BESIDE: readonly string[] = Object.keys(purpose)
+const OF_INSIGHT: readonly string[] = [...BESIDE, ...Object.keys(bounds), 'quantile']
+
+/** @throws {HttpError} 400 naming a field of a metric that stands beside it, where it would be ignored. */
+export function refuseStray (path: string, fields: object, form: 'metric' | 'insight'): void {
+  const known = form === 'metric' ? BESIDE : OF_INSIGHT
+  const stray = Object.keys(fields).find((name) => Object.hasOwn(own, name) && !known.includes(name))
+  if (stray !== undefined) throw invalidField(`${path}__${stray}`, `${stray} belongs inside metric, in Millrace's form.`, 'unknown_field')
+}
 
 /** By the kind of metric. An event that would be ignored, or any other field, is refused by name. */
 export const OWN_READERS: Record<MetricKind, ReturnType<typeof readerOf>> = {

@@ -17,9 +17,9 @@ export const metricWarningSchema = object({
 /** How long before the start an event is looked for that nobody sent since, in days. */
 const DAYS_BEFORE = 30
 
-/** Which events anybody sent in a time, how often, and whether one of them had a number in the property. */
+/** Which events anybody sent in a time, how often, and whether one of them had a number in each property. */
 const QUERY = `
-  SELECT event, toFloat64(count()) AS times, max({property:String} != '' AND ${numberSql('property')} IS NOT NULL) AS has_number
+  SELECT event, toFloat64(count()) AS times, [max(${numberSql('property')} IS NOT NULL), max(${numberSql('below_property')} IS NOT NULL)] AS numbers
   FROM events
   WHERE project_id = {project_id:UInt32} AND event IN {events:Array(String)}
     AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
@@ -28,23 +28,24 @@ const QUERY = `
 /**
  * Tells a metric with a misspelt name from one that nobody reached: a clean 0 % looks the same.
  *
- * @param reached  People who reached each step of a funnel; people with a value for the other kinds. Only where that is
- *   nobody, ClickHouse is asked.
+ * @param reached  People who reached each step of a funnel; both sums of a ratio; people with a value for the other
+ *   kinds. Only where that is nothing, ClickHouse is asked.
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
 export async function findMetricWarnings (
   clickhouse: ClickHouse, { scope, metric, reached }: { scope: MetricScope, metric: Metric, reached: readonly number[] }
 ): Promise<MetricWarning[]> {
-  const unreached = metric.steps.filter((_, index) => (reached[index] ?? 0) === 0)
-  const names = [...new Set(unreached.flatMap(({ event }) => event ?? []))]
-  if (names.length === 0) return []
-  const property = metric.property ?? ''
-  const seen = await querySeen(clickhouse, scope, { names, property })
+  const properties = [metric.property, metric.belowProperty]
+  const unreached = metric.steps.flatMap(({ event }, index) =>
+    event === null || (reached[index] ?? 0) !== 0 ? [] : [{ event, property: properties[index] ?? null, index }])
+  if (unreached.length === 0) return []
+  const names = unreached.map(({ event }) => event)
+  const seen = await querySeen(clickhouse, scope, names, properties)
   const missing = names.filter((event) => seen.every((row) => row.event !== event))
   const since = new Date(Math.max(0, scope.since.getTime() - DAYS_BEFORE * 86_400_000))
   const earlier = { ...scope, since, until: scope.since }
-  const before = missing.length === 0 ? [] : await querySeen(clickhouse, earlier, { names: missing, property })
-  return names.flatMap((event): MetricWarning[] => {
+  const before = missing.length === 0 ? [] : await querySeen(clickhouse, earlier, missing, properties)
+  const warnings = unreached.flatMap(({ event, property, index }): MetricWarning[] => {
     const found = seen.find((row) => row.event === event)
     if (found === undefined) {
       const times = before.find((row) => row.event === event)?.times ?? 0
@@ -53,12 +54,13 @@ export async function findMetricWarnings (
         : `, but ${times} in the ${DAYS_BEFORE} days before its start: the name is right, and nobody has sent it since.`
       return [{ code: 'event_not_seen', event, property: null, detail: `No event "${event}" was received in the time of the experiment${rest}` }]
     }
-    if (metric.property === null || found.has_number === 1) return []
+    if (property === null || found.numbers[index] === 1) return []
     return [{
-      code: 'property_without_numbers', event, property: metric.property,
-      detail: `No event "${event}" had a number in its property "${metric.property}" in the time of the experiment. Is its name right?`
+      code: 'property_without_numbers', event, property,
+      detail: `No event "${event}" had a number in its property "${property}" in the time of the experiment. Is its name right?`
     }]
   })
+  return [...new Map(warnings.map((warning) => [warning.detail, warning])).values()]
 }
 
 /** Of an experiment that began before the day from which on events are kept, which is null when all are. */
@@ -69,10 +71,10 @@ export function findRemovedWarnings ({ since }: MetricScope, keptFrom: string | 
 }
 
 async function querySeen (
-  clickhouse: ClickHouse, scope: MetricScope, { names, property }: { names: readonly string[], property: string }
-): Promise<{ event: string, times: number, has_number: number }[]> {
+  clickhouse: ClickHouse, scope: MetricScope, events: readonly string[], [property, below]: readonly (string | null)[]
+): Promise<{ event: string, times: number, numbers: number[] }[]> {
   return await askRows(clickhouse, QUERY, {
-    project_id: scope.projectId, events: names, property,
+    project_id: scope.projectId, events, property: property ?? '', below_property: below ?? '',
     since: formatInstant(scope.since), until: formatInstant(scope.until)
   }, { max_execution_time: 30 })
 }

@@ -2,7 +2,7 @@ import { invalidField } from '../../../engines/errors.ts'
 import { fieldsOf, itemsOf } from '../../../engines/fields.ts'
 import { type PropertyCondition, readConditions } from '../../../engines/operators/property-conditions.ts'
 import { METRIC_KINDS, type MetricKind } from '../../../engines/statistics/variant-statistics.ts'
-import { KIND_OF_MATH, OWN_READERS, readInsight, type ROLES } from './metric-schema.ts'
+import { KIND_OF_MATH, OWN_READERS, readInsight, refuseStray, type ROLES } from './metric-schema.ts'
 
 /** What an experiment measures, read from what a client wrote. */
 export interface Metric {
@@ -71,7 +71,9 @@ const SECONDS = { second: 1, minute: 60, hour: 3600, day: 86_400, week: 604_800,
  */
 export function readMetric (path: string, value: unknown): Metric | undefined {
   const fields = fieldsOf(value)
-  if (fields['metric'] !== undefined) return readOwnForm(`${path}__metric`, { ...purposeOf(fields), ...fieldsOf(fields['metric']) })
+  const { metric = null } = fields
+  if (metric !== null || fields['kind'] === undefined) refuseStray(path, fields, metric === null ? 'insight' : 'metric')
+  if (metric !== null) return readOwnForm(`${path}__metric`, { ...purposeOf(fields), ...fieldsOf(metric) })
   if (fields['kind'] !== undefined) return readOwnForm(path, fields)
   const isEmpty = itemsOf(fields['events']).length === 0 && itemsOf(fields['actions']).length === 0
   return isEmpty ? undefined : readInsightForm(path, fields)

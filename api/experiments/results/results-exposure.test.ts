@@ -45,7 +45,7 @@ t.test('obeys excluded variants, another baseline and exposure, and says what CU
     variants: { length: 3 }, adjustments: { cuped: { applied: false, reason: 'too_little_history', share_with_history: 0 } }, exposures: { multiple_variant_handling: 'first_seen' }
   })
   for (const [parameters, attr] of [
-    [{ excluded_variants: ['test', 'third'] }, 'excluded_variants'], [{ stats_config: { baseline_variant_key: 'nobody' } }, 'stats_config__baseline_variant_key'],
+    [{ excluded_variants: ['test', 'third'] }, 'excluded_variants'], [{ excluded_variants: ['thrid'] }, 'excluded_variants'], [{ stats_config: { baseline_variant_key: 'nobody' } }, 'stats_config__baseline_variant_key'],
     [{ excluded_variants: ['third'], stats_config: { baseline_variant_key: 'third' } }, 'stats_config__baseline_variant_key']
   ] as const) t.match(await ask(parameters), { status: 400, body: { attr: `parameters__${attr}` } }, attr)
   t.match((await ask({ custom_exposure_filter: { events: [{ id: 'opened' }] } })).body.result, { exposures: { total: 0 } })

@@ -118,7 +118,8 @@ t.test('corrects primary metrics together, explores the others, and judges guard
     [{ kind: 'retention', start_event: { event: 'a' } }, 'completion_event'], [{ kind: 'count', event: 'a', property: 'amount' }, 'property'],
     [{ kind: 'funnel', steps: [{ event: 'a', math: 'dau' }] }, 'steps__0__math'], [{ kind: 'funnel', steps: ['a'], where: [] }, 'where'],
     [{ kind: 'mean', event: 'a' }, 'property'], [{ kind: 'count' }, 'event'], [{ kind: 'count', event: 'a', window_days: 1e9 }, 'window_days'],
-    [{ insight: 'FUNNELS', events: [{ id: 'a' }], funnel_order_type: 'unordered' }, 'funnel_order_type']
+    [{ insight: 'FUNNELS', events: [{ id: 'a' }], funnel_order_type: 'unordered' }, 'funnel_order_type'],
+    [{ metric: { kind: 'count', event: 'a' }, window_days: 2 }, 'window_days'], [{ insight: 'TRENDS', events: [{ id: 'a' }], window_days: 2 }, 'window_days']
   ] as const) {
     await api.call('PATCH', `~/experiments/${experiment.id}`, { secondary_metrics: [metric] })
     t.match(await api.call('GET', `~/experiments/${experiment.id}/secondary_results`), { status: 400, body: { attr: `secondary_metrics__0__${attr}` } }, attr)

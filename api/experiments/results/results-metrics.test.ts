@@ -48,6 +48,11 @@ t.test('tells a misspelt event or property from one that nobody reached', async 
   await client.insert({ table: 'events', values: [{ ...earlier, uuid: randomUUID() }, { ...earlier, uuid: randomUUID(), event: 'sold', timestamp: START - 31 * DAY }], format: 'JSONEachRow' })
   t.match(await warningsOf({ kind: 'count', event: 'bought' }), [{ ...unseen('bought'), detail: /, but 1 in the 30 days before its start: the name is right/ }])
   t.match(await warningsOf({ kind: 'count', event: 'sold' }), [{ ...unseen('sold'), detail: /, nor in the 30 days before its start\. Is its name right\?$/ }])
+  const ratio = async (numerator: object, denominator: object): Promise<unknown> => await warningsOf({ kind: 'ratio', numerator, denominator })
+  t.same(await ratio({ event: 'paid', property: 'amount' }, { event: 'paid' }), [])
+  t.match(await ratio({ event: 'paid' }, { event: 'paid', property: 'amuont' }), [{ code: 'property_without_numbers', property: 'amuont' }])
+  t.match(await ratio({ event: 'payd' }, { event: 'Paid' }), [unseen('payd'), unseen('Paid')])
+  t.match(await warningsOf({ kind: 'retention', start_event: 'paid', completion_event: 'payd' }), [unseen('payd')])
 })
 
 t.test('whatever amounts were sent, whenever it began, there are results', async (t) => {
