@@ -32,7 +32,7 @@ const TABLES = {
   events: {
     source: 'events', time: 'received_at', internal: ['property_types', 'insert_token'], persons: ['person_id']
   },
-  persons: { source: 'persons', time: 'copied_at', internal: [], persons: ['person_id'] },
+  persons: { source: 'persons', time: 'copied_at', internal: ['names'], persons: ['person_id'] },
   merges: { source: 'person_overrides', time: 'copied_at', internal: [], persons: ['old_person_id', 'person_id'] }
 } satisfies Record<ExportedTable, TableFacts>
 
@@ -48,7 +48,7 @@ export async function readExportColumns (
   const { source, internal } = factsOf(table)
   const found = await queryRows<{ name: string, type: string }>(clickhouse, `
     SELECT name, type FROM system.columns
-    WHERE database = ${LOCAL_DATABASE} AND table = {source: String} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL', 'MATERIALIZED')
+    WHERE database = ${LOCAL_DATABASE} AND table = {source: String} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL')
     ORDER BY position`, { source })
   const present = new Map(found.map(({ name, type }) => [name, type]))
   const names = new Set(known.map(([name]) => name))
