@@ -28,7 +28,10 @@ export const exporting: Question = {
     const idle = await measure(context, 0, async () => { await delay(REST_MS); return 0 })
     const rest = idle / (performance.now() - startedAt)
     const from = atSecond(Date.now())
-    const arrival = await measure(context, rest, async () => await send(context, events))
+    const arrival = await measure(context, rest, async () => {
+      await send(context, events)
+      return await waitForMerges(context)
+    })
     const to = atSecond(Date.now() + 1000)
     const written = await measure(context, rest, async () => await exportWindow(context, { from, to }, events))
     return [{
@@ -43,24 +46,28 @@ function atSecond (ms: number): Date {
   return new Date(ms - ms % 1000)
 }
 
-/** CPU of the stack until its merges have ended, in microseconds, without what it spends at rest. */
+/** CPU of the stack in microseconds, without what it spends at rest. The work returns that of this process. */
 async function measure ({ stack }: BenchContext, rest: number, work: () => Promise<number>): Promise<number> {
   const startedAt = performance.now()
   const before = readTiers(stack.supervisor.pid as number)
   const own = await work()
+  const spent = cpuBetween(before, readTiers(stack.supervisor.pid as number))
+  const all = Object.values(spent).reduce((sum, cpu) => sum + cpu, own)
+  return all - rest * (performance.now() - startedAt)
+}
+
+/** Merges are a part of what events cost. @returns 0: the CPU of this process does not count. */
+async function waitForMerges ({ stack }: BenchContext): Promise<number> {
   const deadline = performance.now() + MAX_MERGES_MS
   for (let quiet = 0; quiet < 5 && performance.now() < deadline; quiet++) {
     const [row] = await stack.select<{ merges: string }>("SELECT count() AS merges FROM system.merges WHERE table = 'events'")
     if (row?.merges !== '0') quiet = 0
     await delay(500)
   }
-  const spent = cpuBetween(before, readTiers(stack.supervisor.pid as number))
-  const all = Object.values(spent).reduce((sum, cpu) => sum + cpu, own)
-  return all - rest * (performance.now() - startedAt)
+  return 0
 }
 
-/** @returns 0: the load generator is another process, and its CPU does not count. */
-async function send ({ stack, port }: BenchContext, events: number): Promise<number> {
+async function send ({ stack, port }: BenchContext, events: number): Promise<void> {
   const requests = events / EVENTS_PER_REQUEST
   const load = await prepareLoad({
     port, path: '/batch/', apiKey: stack.projectApiKey, seed: 59, requests, eventsPerRequest: EVENTS_PER_REQUEST,
@@ -71,7 +78,6 @@ async function send ({ stack, port }: BenchContext, events: number): Promise<num
   if (failed > 0) throw new Error(`${failed} requests failed`)
   await waitUntilVisible(stack, before, events)
   await auditEvents(stack, before, events)
-  return 0
 }
 
 /** @returns the CPU of this process, in microseconds. */
