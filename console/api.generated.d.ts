@@ -568,7 +568,7 @@ export interface paths {
         put?: never;
         /**
          * Create a cohort
-         * @description All persons whose properties match the filters, or the stored persons behind a number of a question. A cohort cannot be changed; create another one instead.
+         * @description All persons who match the filters, the persons behind a number of a question, or a list. A cohort cannot be changed; create another one instead.
          *
          *     Requires the scope feature_flag:write.
          */
@@ -586,16 +586,42 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Get a cohort and what uses it
+         * @description Requires the scope feature_flag:read.
+         */
+        get: operations["getProjectsByProjectIdCohortsById"];
         put?: never;
         post?: never;
         /**
          * Delete a cohort
-         * @description Refused while a flag or another cohort refers to it.
+         * @description Refused while a flag, an experiment, a question or another cohort refers to it.
          *
          *     Requires the scope feature_flag:write.
          */
         delete: operations["deleteProjectsByProjectIdCohortsById"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/cohorts/{id}/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Find the members of a cohort again
+         * @description It begins within seconds; `as_of` shows when it is done.
+         *
+         *     Requires the scope feature_flag:write.
+         */
+        post: operations["postProjectsByProjectIdCohortsByIdRefresh"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -3192,16 +3218,73 @@ export interface components {
             uuid?: string;
         };
         Cohort: {
-            /** @description As written; null for a static cohort. */
+            /**
+             * Format: date-time
+             * @description When the members were found that questions, and flags except for properties, use; null: not yet.
+             */
+            as_of: string | null;
+            /** @description Why the last refresh failed; empty: it did not. The members before it stay. */
+            error: string;
+            /** @description As written; null for a list and a question. */
             filters: {
                 [key: string]: unknown;
             } | null;
             id: number;
             /** @description true: a list of persons instead of filters. */
             is_static: boolean;
+            /**
+             * @description All but `list` are living: the members are found again every few minutes.
+             * @enum {string}
+             */
+            kind: "properties" | "behavior" | "question" | "list";
             name: string;
-            /** @description Persons of a static cohort; null: not counted. */
+            /** @description Members as of `as_of`, of a list now; null: not counted yet. */
             people: number | null;
+            /** @description The number whose persons are the members; null for all others. */
+            question: {
+                /** @description Position of a number in the answer. */
+                cell: {
+                    /** @description Paths: earlier event of the edge; null: all others. */
+                    from?: string | null;
+                    /** @description Funnel: people who reached the step in this range of its `times`. */
+                    from_ms?: number;
+                    /**
+                     * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                     * @enum {string}
+                     */
+                    outcome?: "reached" | "lost";
+                    /**
+                     * @description All events or people, or one part of the breakdown.
+                     * @enum {string}
+                     */
+                    part?: "all" | "value" | "cohort" | "not_set" | "rest";
+                    /** @description Stickiness: number of periods in which people were active. */
+                    periods?: number;
+                    /** @description Trend: a value of the previous period. */
+                    previous?: boolean;
+                    /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                    returned?: number;
+                    /** @description Trend: index of the series, from 0. */
+                    series?: number;
+                    /** @description Trend, lifecycle: `start` of the point; null for the total of a trend. Retention: `start` of the period in which people started. */
+                    start?: string | null;
+                    /**
+                     * @description Lifecycle: state of the people.
+                     * @enum {string}
+                     */
+                    state?: "new" | "returning" | "resurrecting" | "dormant";
+                    /** @description Funnel: the step, from 1. Paths: step of the edge; without it, everybody with a path. */
+                    step?: number;
+                    /** @description Paths: later event of the edge; null: all others. */
+                    to?: string | null;
+                    /** @description The value of the property, or the id of the cohort; null for other parts. */
+                    value?: string | null;
+                };
+                /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
+                definition: {
+                    [key: string]: unknown;
+                };
+            } | null;
         };
         DeadLetter: {
             /** @description Error message. */
@@ -4358,11 +4441,11 @@ export interface components {
                      * @description All events or people, or one part of the breakdown.
                      * @enum {string}
                      */
-                    part: "all" | "value" | "not_set" | "rest";
+                    part: "all" | "value" | "cohort" | "not_set" | "rest";
                     /** @description Index of the requested series, from 0. */
                     series: number;
                     total: number | null;
-                    /** @description The value of the property; null unless `part` is `value`. */
+                    /** @description The value of the property, or the id of the cohort; null for other parts. */
                     value: string | null;
                     values: (number | null)[];
                 }[];
@@ -4372,7 +4455,7 @@ export interface components {
                      * @description All events or people, or one part of the breakdown.
                      * @enum {string}
                      */
-                    part: "all" | "value" | "not_set" | "rest";
+                    part: "all" | "value" | "cohort" | "not_set" | "rest";
                     steps: {
                         /** @description Share of people who entered the funnel. */
                         conversion: number | null;
@@ -4390,7 +4473,7 @@ export interface components {
                             to_ms: number;
                         }[];
                     }[];
-                    /** @description The value of the property; null unless `part` is `value`. */
+                    /** @description The value of the property, or the id of the cohort; null for other parts. */
                     value: string | null;
                 }[];
                 /** @description Null: retention removed the events, or the project had none yet. */
@@ -4416,11 +4499,11 @@ export interface components {
                          * @description All events or people, or one part of the breakdown.
                          * @enum {string}
                          */
-                        part: "all" | "value" | "not_set" | "rest";
+                        part: "all" | "value" | "cohort" | "not_set" | "rest";
                         /** @description Index of the requested series, from 0. */
                         series: number;
                         total: number | null;
-                        /** @description The value of the property; null unless `part` is `value`. */
+                        /** @description The value of the property, or the id of the cohort; null for other parts. */
                         value: string | null;
                         values: (number | null)[];
                     }[];
@@ -4443,6 +4526,15 @@ export interface components {
                     values: (number | null)[];
                 }[];
             };
+            cohorts: {
+                /**
+                 * Format: date-time
+                 * @description When its members were found.
+                 */
+                as_of: string;
+                id: number;
+                name: string;
+            }[];
             /**
              * Format: date-time
              * @description Every acknowledged event received before this time is counted; null while unknown.
@@ -4949,11 +5041,11 @@ export interface components {
                          * @description All events or people, or one part of the breakdown.
                          * @enum {string}
                          */
-                        part: "all" | "value" | "not_set" | "rest";
+                        part: "all" | "value" | "cohort" | "not_set" | "rest";
                         /** @description Index of the requested series, from 0. */
                         series: number;
                         total: number | null;
-                        /** @description The value of the property; null unless `part` is `value`. */
+                        /** @description The value of the property, or the id of the cohort; null for other parts. */
                         value: string | null;
                         values: (number | null)[];
                     }[];
@@ -4963,7 +5055,7 @@ export interface components {
                          * @description All events or people, or one part of the breakdown.
                          * @enum {string}
                          */
-                        part: "all" | "value" | "not_set" | "rest";
+                        part: "all" | "value" | "cohort" | "not_set" | "rest";
                         steps: {
                             /** @description Share of people who entered the funnel. */
                             conversion: number | null;
@@ -4981,7 +5073,7 @@ export interface components {
                                 to_ms: number;
                             }[];
                         }[];
-                        /** @description The value of the property; null unless `part` is `value`. */
+                        /** @description The value of the property, or the id of the cohort; null for other parts. */
                         value: string | null;
                     }[];
                     /** @description Null: retention removed the events, or the project had none yet. */
@@ -5007,11 +5099,11 @@ export interface components {
                              * @description All events or people, or one part of the breakdown.
                              * @enum {string}
                              */
-                            part: "all" | "value" | "not_set" | "rest";
+                            part: "all" | "value" | "cohort" | "not_set" | "rest";
                             /** @description Index of the requested series, from 0. */
                             series: number;
                             total: number | null;
-                            /** @description The value of the property; null unless `part` is `value`. */
+                            /** @description The value of the property, or the id of the cohort; null for other parts. */
                             value: string | null;
                             values: (number | null)[];
                         }[];
@@ -5034,6 +5126,15 @@ export interface components {
                         values: (number | null)[];
                     }[];
                 };
+                cohorts: {
+                    /**
+                     * Format: date-time
+                     * @description When its members were found.
+                     */
+                    as_of: string;
+                    id: number;
+                    name: string;
+                }[];
                 /**
                  * Format: date-time
                  * @description Every acknowledged event received before this time is counted; null while unknown.
@@ -6701,12 +6802,16 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description `{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`. */
+                    /** @description In place of `filters`: the list of their stored persons. */
+                    distinct_ids?: string[];
+                    /** @description `{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`, or of type `behavioral` (docs/query/questions.md). */
                     filters?: {
                         [key: string]: unknown;
                     };
+                    /** @description With `question`: its persons are found again every few minutes, instead of the stored ones as of now. */
+                    living?: boolean;
                     name: string;
-                    /** @description In place of `filters`: a number of an answer, whose persons as of now become a static cohort. Also needs the scopes query:read and person:read. */
+                    /** @description In place of `filters`: a number of an answer, whose persons are the members. Also needs the scopes query:read and person:read. */
                     question?: {
                         /** @description Position of a number in the answer. */
                         cell: {
@@ -6723,7 +6828,7 @@ export interface operations {
                              * @description All events or people, or one part of the breakdown.
                              * @enum {string}
                              */
-                            part?: "all" | "value" | "not_set" | "rest";
+                            part?: "all" | "value" | "cohort" | "not_set" | "rest";
                             /** @description Stickiness: number of periods in which people were active. */
                             periods?: number;
                             /** @description Trend: a value of the previous period. */
@@ -6743,7 +6848,7 @@ export interface operations {
                             step?: number;
                             /** @description Paths: later event of the edge; null: all others. */
                             to?: string | null;
-                            /** @description The value of the property; null unless `part` is `value`. */
+                            /** @description The value of the property, or the id of the cohort; null for other parts. */
                             value?: string | null;
                         };
                         /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
@@ -6762,6 +6867,104 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Cohort"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdCohortsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /**
+                         * Format: date-time
+                         * @description When the members were found that questions, and flags except for properties, use; null: not yet.
+                         */
+                        as_of: string | null;
+                        /** @description Why the last refresh failed; empty: it did not. The members before it stay. */
+                        error: string;
+                        /** @description As written; null for a list and a question. */
+                        filters: {
+                            [key: string]: unknown;
+                        } | null;
+                        id: number;
+                        /** @description true: a list of persons instead of filters. */
+                        is_static: boolean;
+                        /**
+                         * @description All but `list` are living: the members are found again every few minutes.
+                         * @enum {string}
+                         */
+                        kind: "properties" | "behavior" | "question" | "list";
+                        name: string;
+                        /** @description Members as of `as_of`, of a list now; null: not counted yet. */
+                        people: number | null;
+                        /** @description The number whose persons are the members; null for all others. */
+                        question: {
+                            /** @description Position of a number in the answer. */
+                            cell: {
+                                /** @description Paths: earlier event of the edge; null: all others. */
+                                from?: string | null;
+                                /** @description Funnel: people who reached the step in this range of its `times`. */
+                                from_ms?: number;
+                                /**
+                                 * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                                 * @enum {string}
+                                 */
+                                outcome?: "reached" | "lost";
+                                /**
+                                 * @description All events or people, or one part of the breakdown.
+                                 * @enum {string}
+                                 */
+                                part?: "all" | "value" | "cohort" | "not_set" | "rest";
+                                /** @description Stickiness: number of periods in which people were active. */
+                                periods?: number;
+                                /** @description Trend: a value of the previous period. */
+                                previous?: boolean;
+                                /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                                returned?: number;
+                                /** @description Trend: index of the series, from 0. */
+                                series?: number;
+                                /** @description Trend, lifecycle: `start` of the point; null for the total of a trend. Retention: `start` of the period in which people started. */
+                                start?: string | null;
+                                /**
+                                 * @description Lifecycle: state of the people.
+                                 * @enum {string}
+                                 */
+                                state?: "new" | "returning" | "resurrecting" | "dormant";
+                                /** @description Funnel: the step, from 1. Paths: step of the edge; without it, everybody with a path. */
+                                step?: number;
+                                /** @description Paths: later event of the edge; null: all others. */
+                                to?: string | null;
+                                /** @description The value of the property, or the id of the cohort; null for other parts. */
+                                value?: string | null;
+                            };
+                            /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
+                            definition: {
+                                [key: string]: unknown;
+                            };
+                        } | null;
+                        used_by: {
+                            id: number;
+                            /** @enum {string} */
+                            kind: "flag" | "cohort" | "question" | "experiment";
+                            name: string;
+                        }[];
+                    };
                 };
             };
         };
@@ -6785,6 +6988,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    postProjectsByProjectIdCohortsByIdRefresh: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cohort"];
+                };
             };
         };
     };
@@ -11011,7 +11238,7 @@ export interface operations {
                          * @description All events or people, or one part of the breakdown.
                          * @enum {string}
                          */
-                        part?: "all" | "value" | "not_set" | "rest";
+                        part?: "all" | "value" | "cohort" | "not_set" | "rest";
                         /** @description Stickiness: number of periods in which people were active. */
                         periods?: number;
                         /** @description Trend: a value of the previous period. */
@@ -11031,7 +11258,7 @@ export interface operations {
                         step?: number;
                         /** @description Paths: later event of the edge; null: all others. */
                         to?: string | null;
-                        /** @description The value of the property; null unless `part` is `value`. */
+                        /** @description The value of the property, or the id of the cohort; null for other parts. */
                         value?: string | null;
                     };
                     /** @description Of kind trend, funnel, retention, lifecycle, stickiness or paths; docs/query/questions.md has the fields of each. */
@@ -11051,6 +11278,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
+                        cohorts: {
+                            /**
+                             * Format: date-time
+                             * @description When its members were found.
+                             */
+                            as_of: string;
+                            id: number;
+                            name: string;
+                        }[];
                         /**
                          * Format: date-time
                          * @description Every acknowledged event received before this time is counted; null while unknown.

@@ -65,7 +65,7 @@ export function readAnalysisSettings (parameters: Readonly<Record<string, unknow
   return {
     excluded: read.excluded_variants ?? [],
     baseline: stats?.baseline_variant_key ?? null,
-    exposure: exposure === null ? null : { event: exposure.event, where: readConditions(path, exposure.properties) },
+    exposure: exposure === null ? null : { event: exposure.event, where: readConditions(path, exposure.properties, ['event', 'cohort']) },
     isFirstSeen: handling === 'first_seen',
     lookbackDays: stats?.cuped?.enabled === true ? stats.cuped.lookback_days ?? DEFAULT_LOOKBACK_DAYS : 0
   }

@@ -65,6 +65,7 @@ async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: Delete
     await transaction`DELETE FROM persons WHERE id = ${found.id}`
     await postTombstones(transaction, { projectId, uuids: [uuid], version })
     const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
+    await leaveCohorts(transaction, projectId, uuids)
     const [deletion] = await transaction<[{ id: number }]>`
       INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, version, outbox_id)
       VALUES (${projectId}, ${uuid}, ${uuids}::uuid[], ${withEvents}, ${version},
@@ -102,6 +103,14 @@ export async function clearSamples (
     UPDATE persons_warning_minutes SET samples = '[]' WHERE project_id = ${projectId} AND EXISTS (
       SELECT FROM jsonb_array_elements(samples) AS sample
       WHERE sample->>'distinct_id' = ANY (${[...distinctIds]}) OR sample->>'value' = ANY (${[...distinctIds]}))`
+}
+
+/** Removes persons from cohorts that are found anew every few minutes; lists refer to the person's row. */
+export async function leaveCohorts (
+  transaction: TransactionSql, projectId: number, uuids: readonly string[]
+): Promise<void> {
+  await transaction`
+    DELETE FROM cohort_people WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${projectId}) AND person = ANY (${[...uuids]}::uuid[])`
 }
 
 /** Hides persons from queries at once, long before their rows are deleted. */

@@ -11,7 +11,7 @@ import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { type ErasableEvent, erasedCondition, type ErasedEvents, type ErasureRow, hashErased, matchesErased } from '../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { anonymisePersons } from './anonymise-persons.ts'
-import { type ErasedPersons, forgetDistinctIds, postTombstones } from './delete-person.ts'
+import { type ErasedPersons, forgetDistinctIds, leaveCohorts, postTombstones } from './delete-person.ts'
 
 export interface EraseDeps {
   sql: Sql
@@ -61,7 +61,9 @@ export async function countErased (
   const [counts] = await sql<[Record<string, number>]>`
     SELECT ${persons.length}::int AS persons,
       (SELECT count(*)::int FROM person_distinct_ids WHERE person_id = ANY (${rowIds}::bigint[])) AS distinct_ids,
-      (SELECT count(*)::int FROM cohort_members WHERE person_id = ANY (${rowIds}::bigint[])) AS cohort_memberships,
+      (SELECT count(*)::int FROM cohort_members WHERE person_id = ANY (${rowIds}::bigint[]))
+        + (SELECT count(*)::int FROM cohort_people WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${projectId})
+          AND person = ANY (${uuids}::uuid[])) AS cohort_memberships,
       (SELECT count(*)::int FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${ids})) AS flag_hash_keys,
       (SELECT count(*)::int FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${ids}) AS person_repairs,
       (SELECT count(*)::int FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})) AS groups,
@@ -109,6 +111,7 @@ export async function recordErasure (
     // Under the lock, as a merge may have come between.
     const erased = await findErased(transaction, projectId, asked)
     const { ids, uuids } = erased
+    await leaveCohorts(transaction, projectId, uuids)
     if (removed === null) await erasePersons(transaction, erased, version)
     const by = removed && await anonymisePersons(transaction, erased, { sql, version, removed })
     const requestedAt = again?.requested_at ?? null

@@ -12,6 +12,7 @@ import { askClickHouse } from '../queries/ask-clickhouse.ts'
 import { readKeptFrom } from '../queries/kept-from.ts'
 import { sqlNotSetUp } from '../queries/sql-routes.ts'
 import type { answerSchema } from './question-schemas.ts'
+import { readUsedCohorts } from './used-cohorts.ts'
 
 export interface QuestionDeps {
   sql: Sql
@@ -21,7 +22,7 @@ export interface QuestionDeps {
   now: () => number
 }
 
-export interface Asking extends Calendar, Pick<QuestionDeps, 'clickhouse'> {
+export interface Asking extends Calendar, Pick<QuestionDeps, 'sql' | 'clickhouse'> {
   projectId: number
   /** Unix milliseconds. */
   now: number
@@ -45,7 +46,7 @@ export async function readAsking (
     SELECT timezone, week_starts AS "weekStarts" FROM projects WHERE id = ${asked.projectId}`
   // Without ClickHouse, the query says so.
   const keptFrom = await readKeptFrom({ sql, clickhouse }, asked.projectId, now()).catch(() => null)
-  return { ...asked, ...calendar, now: now(), keptFrom, clickhouse, analyst: parseClickHouseUrl(analystUrl) }
+  return { ...asked, ...calendar, now: now(), keptFrom, sql, clickhouse, analyst: parseClickHouseUrl(analystUrl) }
 }
 
 /** @throws {HttpError} 400 for a range that is too long. @throws {QueryFailedError} */
@@ -95,8 +96,9 @@ interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_r
 
 async function run (
   sql: string, question: Question, { firstDay, lastDay, timezone }: ResolvedRange,
-  { clickhouse, analyst, keptFrom, logComment, signal }: Asking
+  { sql: postgres, projectId, clickhouse, analyst, keptFrom, logComment, signal }: Asking
 ): Promise<{ rows: AnswerRow[], facts: Facts }> {
+  const cohorts = await readUsedCohorts(postgres, projectId, question, 'definition')
   // Before the query, which then has at least what the watermark promises.
   const through = await readCompleteThrough(clickhouse).catch(() => null)
   const startedAt = performance.now()
@@ -110,7 +112,7 @@ async function run (
     facts: {
       sql, from: firstDay, to: lastDay, timezone, kept_from: keptFrom, complete_through: through?.toISOString() ?? null,
       read_rows: statistics.rows_read ?? 0, read_bytes: statistics.bytes_read ?? 0, ms: performance.now() - startedAt,
-      includes_bots: question.includeBots, samples: samplesOf(question)
+      includes_bots: question.includeBots, samples: samplesOf(question), cohorts
     }
   }
 }

@@ -5,6 +5,8 @@ import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createRandom, pickOne } from '../../test/support/random.ts'
+import { expandCohorts, readCohort } from '../../engines/questions/cohort-definition.ts'
+import { compileCohort, takesCopies } from '../../engines/questions/cohort-sql.ts'
 import { resolveRange } from '../../engines/questions/calendar.ts'
 import { readSeen } from './answer-question.ts'
 import { type Cell, compilePersons, compileQuestion } from '../../engines/questions/compile-question.ts'
@@ -13,7 +15,8 @@ import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type Answer, type AnswerRow, shapeAnswer, tagOfPart, type TrendLine } from '../../engines/questions/shape-answer.ts'
 import { answerPlainly } from '../../engines/questions/testing/plain-answer.ts'
 import type { PlainEvent, PlainQuestion } from '../../engines/questions/testing/plain-question.ts'
-import { randomEvent, randomPersonProperties, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
+import { findMembersPlainly, type PlainPerson, randomCohort } from '../../engines/questions/testing/plain-cohort.ts'
+import { COHORTS, randomEvent, randomPersonProperties, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
 
 const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 28))
 const EVENTS = 1200
@@ -31,7 +34,9 @@ const random = createRandom(SEED)
  * Events of a project, some stored twice, and persons, every third of which was merged into another one; some of these
  * no longer are.
  */
-async function plant (projectId: number, changes: readonly string[]): Promise<PlainEvent[]> {
+async function plant (
+  projectId: number, changes: readonly string[]
+): Promise<Pick<Planted, 'events' | 'persons' | 'lists'>> {
   const made = Array.from({ length: EVENTS }, () => ({ uuid: crypto.randomUUID(), ...randomEvent(random, changes) }))
   const rows = made.map(({ distinctId, at, receivedAt, isBot, weight, properties, ...event }) => ({
     ...event, project_id: projectId, distinct_id: distinctId, timestamp: text(at), received_at: text(receivedAt),
@@ -54,10 +59,30 @@ async function plant (projectId: number, changes: readonly string[]): Promise<Pl
     into.delete([...ids].find(([, person]) => person === undone)![0])
   }
   const persons = await plantPersons(projectId, [...ids.values()].sort())
-  return made.map(({ event, distinctId, at, isBot, weight, groups, properties }) => {
+  const events = made.map(({ event, distinctId, at, isBot, weight, groups, properties }) => {
     const person = ids.get(into.get(distinctId) ?? distinctId)!
-    return { event, at, isBot, weight, groups, properties, person, personProperties: persons.get(person) ?? {} }
+    const personProperties = persons.get(person) ?? {}
+    return { event, at, isBot, weight, groups, properties, person, personProperties, cohorts: new Set<number>() }
   })
+  const byPerson = Map.groupBy(events, ({ person }) => person)
+  const known = [...new Set([...byPerson.keys(), ...persons.keys()])].map((id) =>
+    ({ id, properties: persons.get(id) ?? null, events: byPerson.get(id) ?? [] }))
+  const lists = new Map<number, Set<string>>()
+  for (const id of COHORTS) lists.set(id, await plantCohort(projectId, id, known))
+  for (const { person, cohorts } of events) for (const [id, list] of lists) if (list.has(person)) cohorts.add(id)
+  return { events, persons: known, lists }
+}
+
+/** Some persons as a list, with an older version, and a newer one that is not whole. */
+async function plantCohort (projectId: number, id: number, persons: readonly PlainPerson[]): Promise<Set<string>> {
+  const versions = [7, 8, 9].map((version) => ({ version, members: persons.filter(() => random() < 0.3) }))
+  for (const { version, members } of versions) {
+    const size = members.length + (version === 9 ? 2 : 1)
+    const rows = ['00000000-0000-0000-0000-000000000000', ...members.map((person) => person.id)].map((person) =>
+      ({ project_id: projectId, cohort_id: id, version, person_id: person, size }))
+    await client.insert({ table: 'cohort_members', values: rows, format: 'JSONEachRow' })
+  }
+  return new Set(versions[1]!.members.map((person) => person.id))
 }
 
 /**
@@ -89,21 +114,31 @@ async function select (query: string): Promise<AnswerRow[]> {
   return await result.json<AnswerRow>()
 }
 
-const projects: Array<{ timezone: string, changes: readonly string[], projectId: number, events: PlainEvent[] }> = []
+interface Planted {
+  timezone: string
+  changes: readonly string[]
+  projectId: number
+  events: PlainEvent[]
+  persons: PlainPerson[]
+  lists: Map<number, Set<string>>
+}
+
+const projects: Planted[] = []
 for (const zone of ZONES) {
   const projectId = projects.length + 1
-  projects.push({ ...zone, projectId, events: await plant(projectId, zone.changes) })
+  projects.push({ ...zone, projectId, ...await plant(projectId, zone.changes) })
 }
 
 /** A definition as people write it has the fields of its kind only. */
 function toDefinition ({ kind, range, include_bots: bots, week_starts: week, ...of }: PlainQuestion): object {
   // Without it, weeks are the project's: on Sundays here.
   const shared = { kind, version: 1, range, include_bots: bots, ...week === 'monday' && { week_starts: week } }
-  const { interval, series, breakdown, compare, formula } = of
+  const { interval, series, compare, formula } = of
+  const breakdown = of.breakdown?.type === 'cohort' ? { type: 'cohort', cohorts: of.breakdown.cohorts } : of.breakdown
   if (kind === 'trend') return { ...shared, interval, series, breakdown, compare, formula }
   if (kind === 'funnel') {
     const { steps, exclude, window, order, attribution } = of
-    const split = breakdown === null ? null : { ...breakdown, attribution }
+    const split = breakdown === null ? null : { ...breakdown, ...breakdown.type !== 'cohort' && { attribution } }
     return { ...shared, steps, exclude, window, order, breakdown: split }
   }
   if (kind === 'lifecycle' || kind === 'stickiness') return { ...shared, interval, activity: of.activity }
@@ -124,7 +159,7 @@ async function ask (definition: object, { projectId, timezone, now }: Asked): Pr
   return shapeAnswer(question, { ...range, firstEvent: first! }, rows)
 }
 
-const tagOf = ({ part, value }: { part: string, value: string | null }): string => part === 'value' ? `value ${value}` : part
+const tagOf = ({ part, value }: { part: string, value: string | null }): string => part === 'value' || part === 'cohort' ? `value ${value}` : part
 
 /** An answer in the form of the plain one. */
 function simplify (answer: Answer): unknown {
@@ -178,6 +213,28 @@ t.test(`${QUESTIONS} random questions of seed ${SEED} are answered like a plain 
   }
   if (differences.length > 0) t.comment(JSON.stringify(differences.slice(0, 3), null, 1))
   t.equal(differences.length, 0)
+})
+
+t.test(`${QUESTIONS * 5} random cohorts have the members that a plain computation finds`, async (t) => {
+  const differences: object[] = []
+  let people = 0
+  for (let index = 0; index < QUESTIONS * 5; index++) {
+    const { projectId, changes, persons, lists } = projects[index % projects.length]!
+    const now = Date.parse(pickOne(changes, random)) + Math.floor((random() * 40 - 10) * 86_400_000)
+    const cohorts = new Map([[1, randomCohort(random, COHORTS)]])
+    cohorts.set(2, randomCohort(random, [1, ...COHORTS]))
+    const filters = randomCohort(random, [2, 1, ...COHORTS])
+    const node = expandCohorts(readCohort(filters), (id) => cohorts.get(id) ?? null)
+    const query = `${compileCohort(node, { projectId, now })} SETTINGS final = ${takesCopies(node) ? 0 : 1}`
+    const found = (await select(query)).map(([person]) => String(person)).sort()
+    const expected = findMembersPlainly(filters, persons, { cohorts, lists, now })
+    people += found.length
+    if (JSON.stringify(found) === JSON.stringify(expected)) continue
+    differences.push({ index, now, filters, cohorts: [...cohorts], found: found.length, expected: expected.length })
+  }
+  if (differences.length > 0) t.comment(JSON.stringify(differences.slice(0, 2), null, 1))
+  t.equal(differences.length, 0)
+  t.ok(people > QUESTIONS)
 })
 
 const BERLIN = { projectId: 1, timezone: 'Europe/Berlin', weekStarts: 'monday', now: NOW } as const

@@ -204,8 +204,26 @@ t.test('the stored persons behind a number become a cohort that flags can name',
   const question = { definition: PAID, cell: { start: '2026-03-05' } }
   const { status, body: cohort } = await call('POST', '~/cohorts', { name: 'Payers', question })
   t.match({ status, cohort }, { status: 201, cohort: { name: 'Payers', is_static: true, filters: null, people: 2 } }, 'nobody is stored of the third')
-  t.match((await call('GET', '~/cohorts')).body.results, [{ name: 'Payers', people: 2 }])
+  t.match((await call('GET', '~/cohorts')).body.results, [{ name: 'Payers', people: 2, kind: 'list' }])
   t.equal((await call('POST', '~/feature_flags', { key: 'for-payers', filters: { groups: [{ properties: [{ type: 'cohort', key: 'id', operator: 'in', value: cohort.id }] }] } })).status, 201)
+
+  const living = await call('POST', '~/cohorts', { name: 'Living', question, living: true })
+  t.match(living, { status: 201, body: { kind: 'question', is_static: false, people: null, question } })
+  const narrowed = { ...PAID, series: [{ event: 'paid', measure: 'people', where: [{ type: 'cohort', value: living.body.id, operator: 'in' }] }] }
+  t.match(await call('POST', '~/questions/answer', { definition: narrowed }), { status: 400, body: { attr: 'definition', detail: /have not been found yet/ } })
+  await client.insert({
+    table: 'cohort_members', format: 'JSONEachRow',
+    values: ['00000000-0000-0000-0000-000000000000', known[0]!.person].map((person) => ({ project_id: projectId, cohort_id: living.body.id, version: 5, person_id: person, size: 2 }))
+  })
+  await api.sql`INSERT INTO cohort_refreshes (cohort_id, refreshed_at, people, tried_at) VALUES (${living.body.id}, '2026-03-05T11:00:00Z', 1, now())`
+  t.match(await call('POST', '~/questions/answer', { definition: narrowed }), {
+    status: 200, body: { cohorts: [{ name: 'Living', as_of: '2026-03-05T11:00:00.000Z' }], answer: { lines: [{ total: 1 }] } }
+  })
+  const split = { ...PAID, breakdown: { type: 'cohort', cohorts: [living.body.id] } }
+  t.match((await call('POST', '~/questions/answer', { definition: split })).body.answer.lines.map(({ part, value, total }: Record<string, unknown>) => [part, value, total]),
+    [['not_set', null, 2], ['cohort', String(living.body.id), 1]])
+  t.match(await call('POST', '~/questions/persons', { definition: split, cell: { part: 'cohort', value: String(living.body.id) } }), { status: 200, body: { people: 1 } })
+  t.match(await call('POST', '~/questions/answer', { definition: { ...PAID, breakdown: { type: 'cohort', cohorts: [77] } } }), { status: 400, body: { detail: 'Cohort 77 does not exist.' } })
 
   t.match(await call('POST', '~/cohorts', { name: 'Both', question, filters: {} }), { status: 400, body: { attr: 'filters' } })
   t.match(await call('POST', '~/cohorts', { name: 'Neither' }), { status: 400, body: { attr: 'filters' } })

@@ -78,7 +78,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
 export function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, from = null, to = null, ...cell }: Value<typeof cellSchema>): Cell {
   const isBrokenDown = 'breakdown' in question && question.breakdown !== null
   if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} is not broken down.`)
-  if ((of === 'value') !== (value !== null)) throw invalidField('cell__value', 'It is given with the part "value", and with no other.')
+  if ((of === 'value' || of === 'cohort') !== (value !== null)) throw invalidField('cell__value', 'It is given with the parts "value" and "cohort", and with no other.')
   const tag = tagOfPart({ part: of, value })
   switch (question.kind) {
     case 'trend':

@@ -19,6 +19,7 @@ const facts = {
   },
   read_rows: integer, read_bytes: integer, ms: { type: 'number' },
   includes_bots: { type: 'boolean' },
+  cohorts: array(object({ id: integer, name: string, as_of: { ...string, format: 'date-time', description: 'When its members were found.' } })),
   samples: {
     ...string, enum: ['weighted', 'as_stored'],
     description: 'weighted: a sampled event counts with its weight; people are always counted from stored events.'
@@ -26,8 +27,8 @@ const facts = {
 } as const
 
 export const part = {
-  part: { ...string, enum: ['all', 'value', 'not_set', 'rest'], description: 'All events or people, or one part of the breakdown.' },
-  value: { type: ['string', 'null'], description: 'The value of the property; null unless `part` is `value`.' }
+  part: { ...string, enum: ['all', 'value', 'cohort', 'not_set', 'rest'], description: 'All events or people, or one part of the breakdown.' },
+  value: { type: ['string', 'null'], description: 'The value of the property, or the id of the cohort; null for other parts.' }
 } as const
 
 const numberOrNull = { type: ['number', 'null'] } as const

@@ -44,7 +44,7 @@ async function measureMetrics (clickhouse: ClickHouse, people: number): Promise<
     const keys = ['control', 'test']
     const scope: MetricScope = {
       projectId: FILLED_PROJECT, flagKey: 'checkout', variants: keys, groupType: null, timezone: 'UTC',
-      exposure: { ...describeExposure(null, 'checkout'), isFirstSeen: false, lookback: lookbackDays * 86_400 },
+      exposure: { ...describeExposure(null, 'checkout', FILLED_PROJECT), isFirstSeen: false, lookback: lookbackDays * 86_400 },
       since: new Date(now - 30 * DAY), until: new Date(now)
     }
     const startedAt = performance.now()

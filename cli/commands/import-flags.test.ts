@@ -16,7 +16,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
   const flag = (id: number, more: Json): Json =>
     ({ id, key: `flag-${id}`, name: '', active: true, deleted: false, filters: half, ...more })
   const asks = (property: Json): Json => ({ filters: { groups: [{ properties: [property] }] } })
-  const behavioral = { type: 'behavioral', key: 'paid', value: 'performed_event', event_type: 'events', time_value: 30 }
+  const behavioral = { type: 'behavioral', key: 'paid', value: 'performed_event', event_type: 'events', time_value: '30', time_interval: 'day', negation: false, bytecode: ['_H', 1], explicit_datetime: null }
   const paying = { key: 'plan', value: ['pro'], operator: 'exact', type: 'person', negation: false, bytecode: ['_H', 1] }
   const group = (values: Json[]): Json => ({ properties: { type: 'OR', values: [{ type: 'AND', values }] } })
   const folder = await writeFiles(t, {
@@ -57,7 +57,8 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
       })
     ],
     'cohorts.json': [
-      { id: 11, name: 'Buyers', is_static: false, filters: group([behavioral]) },
+      { id: 11, name: 'Buyers', is_static: false, filters: group([behavioral, { ...behavioral, value: 'performed_event_multiple', operator: 'lte', operator_value: 5 }]) },
+      { id: 15, name: 'In order', is_static: false, filters: group([{ ...behavioral, value: 'performed_event_sequence', seq_event: 'seen' }]) },
       { id: 12, name: 'List', is_static: true, filters: null },
       { id: 13, name: 'Not paying', is_static: false, filters: group([{ type: 'cohort', key: 'id', value: 14, negation: true }]) },
       { id: 14, name: 'Paying', is_static: false, filters: group([paying]) }
@@ -67,7 +68,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
     'twice.json': { count: 2, next: null, results: ['', ''].map(() => ({ group_type: 'org', group_type_index: 0 })) }
   })
   const dry = await api.run('import-flags', folder, '--dry-run')
-  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +10 +0 +0 +11/, err: 'notes.json is not JSON' })
+  t.match(dry, { code: 1, out: /cohort +3 +0 +0 +2\nflag +11 +0 +0 +10/, err: 'notes.json is not JSON' })
   t.match(dry.out, /a b +key: Only letters/, 'what the API would refuse')
   t.match(dry.out, /flag-13 +shares 40\/40\/40 are served as 40\/40\/20\n/)
   t.match(dry.out, /flag-15 +another flag in the files has this key/)
@@ -81,24 +82,28 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
     .map(({ name, reason }) => [name, reason]))
   t.match(reasons, {
     'flag-1': 'PostHog does not export which id it hashes', 'flag-2': 'depends on flag 1, which was not imported', 'flag-4': 'encrypted',
-    'flag-5': 'evaluation contexts (docs)', 'flag-6': 'depends on cohort 11, which was not imported', 'flag-8': 'filters has unsupported fields: rules, version',
+    'flag-5': 'evaluation contexts (docs)', 'flag-8': 'filters has unsupported fields: rules, version',
     'flag-9': 'group type 0', 'flag-10': 'share a time zone', 'a b': 'key: Only letters', null: 'its key is no text',
-    Buyers: 'behavioral filter on the event paid', List: 'static cohort'
+    'In order': 'performed_event_sequence) has unsupported fields: seq_event', List: 'static cohort'
   })
   const created = items.filter(({ kind, outcome }) => kind === 'flag' && outcome === 'created').map(({ name }) => name)
-  t.same(created, ['flag-3', 'flag-7', 'flag-13', 'flag-14', 'flag-15', ...[18, 19, 20, 21, 22].map((id) => `flag-${id}`)])
+  t.same(created, ['flag-3', 'flag-6', 'flag-7', 'flag-13', 'flag-14', 'flag-15', ...[18, 19, 20, 21, 22].map((id) => `flag-${id}`)])
   t.same(Object.fromEntries(items.filter(({ note }) => note !== undefined).map(({ name, note }) => [name, note])), {
     'flag-13': 'shares 40/40/40 are served as 40/40/20', 'flag-18': 'shares 150 are served as 100',
     'flag-20': 'shares 50/-20/70/30 are served as 50/0/50/0', 'flag-21': 'shares 40 are served as 40, and 60 % on without a variant',
     'flag-22': 'rollout_percentage 120 is served as 100; rollout_percentage -5 is served as 0; exclusion_percentage 101 is served as 100'
   })
+  const buyers = (await api.call('GET', '~/cohorts')).body.results.find(({ name }: Json) => name === 'Buyers')
+  const did = { type: 'behavioral', key: 'paid', event_type: 'events', time_value: 30, time_interval: 'day', negation: false }
+  t.match(buyers.filters.values[0].values, [{ ...did, value: 'performed_event' }, { type: 'AND', values: [{ ...did, operator: 'lte', operator_value: 5 }, did] }],
+    'at most, of those who did it')
   const { results } = (await api.call('GET', '~/feature_flags/?search=flag-15')).body
   t.match(results[0], { active: false, filters: { groups: [{ variant: null }], payloads: {} } })
 
-  t.match(await api.run('import-flags', folder, '--with-continuity'), { out: /flag +2 +0 +10 / })
+  t.match(await api.run('import-flags', folder, '--with-continuity'), { out: /flag +2 +0 +11 / })
   await api.call('PATCH', `~/feature_flags/${String(results[0].id)}`, { name: 'Changed here' })
   t.match(await api.run('import-flags', folder), { out: /flag-15 +already exists here and differs in name; pass --update/ })
-  t.match(await api.run('import-flags', folder, '--with-continuity', '--update'), { out: /flag +0 +1 +11 / })
+  t.match(await api.run('import-flags', folder, '--with-continuity', '--update'), { out: /flag +0 +1 +12 / })
 })
 
 t.test('experiments and definitions, read from the API of PostHog itself', async (t) => {

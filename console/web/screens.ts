@@ -60,6 +60,7 @@ const GROUPS: ScreenGroup[] = [
     title: 'Explore',
     screens: [
       { name: 'persons', title: 'Persons', words: 'people users customers', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/persons-screen.tsx')).PersonsScreen },
+      { name: 'cohorts', title: 'Cohorts', words: 'segment audience behavior list', scope: 'feature_flag:read', isOfProject: true, load: async () => (await import('./persons/cohorts-screen.tsx')).CohortsScreen },
       { name: 'groups', title: 'Groups', words: 'companies accounts', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/groups-screen.tsx')).GroupsScreen },
       { name: 'sql', title: 'SQL', words: 'query clickhouse csv', scope: 'query:read', isOfProject: true, needsAllProjects: true, needsPersons: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
     ]

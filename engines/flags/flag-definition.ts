@@ -24,9 +24,9 @@ export interface FlagDefinition {
 /** A cohort that flags may refer to. */
 export interface CohortDefinition {
   id: number
-  /** A static cohort is a list of persons in Postgres; a dynamic one is a set of property filters. */
+  /** A list of persons in Postgres, also one of behavior, found every few minutes; others are property filters. */
   isStatic: boolean
-  /** `{ type: 'AND' | 'OR', values: [...] }`, nested; null for static ones. */
+  /** `{ type: 'AND' | 'OR', values: [...] }`, nested; null for lists. */
   filters: unknown
 }
 

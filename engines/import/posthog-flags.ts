@@ -57,6 +57,9 @@ const PROPERTY_FIELDS = [
   // For people only.
   'label', 'cohort_name', 'group_key_names'
 ]
+const BEHAVIOR_FIELDS = [
+  'key', 'value', 'type', 'event_type', 'event_filters', 'time_value', 'time_interval', 'explicit_datetime', 'operator', 'operator_value', 'negation'
+]
 /** What PostHog computes of a filter, and adds to it. */
 const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'conditionHash']
 
@@ -158,7 +161,7 @@ const OPERATORS: Readonly<Record<string, string>> = { min: 'gte', max: 'lte' }
 function toProperty (
   property: unknown, names: CarriedNames, { ofCohort }: { ofCohort: boolean }
 ): Record<string, unknown> {
-  if (fieldsOf(property)['type'] === 'behavioral') refuse(`behavioral filter on the event ${String(fieldsOf(property)['key'])}; only property filters are supported`)
+  if (ofCohort && fieldsOf(property)['type'] === 'behavioral') return toBehavior(property)
   const known = requireKnown(property, [...PROPERTY_FIELDS, ...COMPUTED_FIELDS], 'a filter')
   const fields = Object.fromEntries(Object.entries(known).filter(([name]) => !COMPUTED_FIELDS.includes(name)))
   const { key, type, operator, negation, value }: Fields = fields
@@ -173,6 +176,19 @@ function toProperty (
     ...type === 'cohort' && { value: names.cohorts.get(Number(value)) ?? refuse(`depends on cohort ${String(value)}, which was not imported`) },
     ...type === 'flag' && { key: names.flags.get(String(key)) ?? refuse(`depends on flag ${String(key)}, which was not imported`) }
   }
+}
+
+/** What PostHog counts at most, it counts of persons who did it at least once. */
+function toBehavior (property: unknown): Record<string, unknown> {
+  const known = requireKnown(property, [...BEHAVIOR_FIELDS, ...COMPUTED_FIELDS], `a filter on what persons did (${String(fieldsOf(property)['value'])})`)
+  const { operator, operator_value: times, time_value: length, time_interval: unit, ...rest } = Object.fromEntries(
+    Object.entries(known).filter(([name, value]) => value !== null && !COMPUTED_FIELDS.includes(name)))
+  const window = rest['explicit_datetime'] === undefined ? { time_value: Number(length), time_interval: unit } : {}
+  const once: Record<string, unknown> = { ...rest, ...window, value: 'performed_event' }
+  if (rest['value'] !== 'performed_event_multiple') return { ...once, value: rest['value'] }
+  const counted = { ...once, value: rest['value'], operator: operator === 'eq' ? 'exact' : operator, operator_value: Number(times) }
+  if (operator !== 'lte' && operator !== 'lt') return counted
+  return { type: rest['negation'] === true ? 'OR' : 'AND', values: [counted, once] }
 }
 
 function withGroupType (

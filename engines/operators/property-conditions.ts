@@ -12,14 +12,14 @@ const OPERATORS = [
 
 type Operator = typeof OPERATORS[number]
 
-/** Whose property a condition is about: the event's, or that of its person as it is now. */
-type PropertyOwner = 'event' | 'person'
+/** Whose property a condition is about: the event's, or that of its person as it is now; or a cohort of the person. */
+type PropertyOwner = 'event' | 'person' | 'cohort'
 
-/** What a property must be like for an event to count. */
+/** What a property must be like for an event to count; of type `cohort`, in which cohort its person must be or not. */
 export interface PropertyCondition {
   key: string
   type: PropertyOwner
-  operator: Operator
+  operator: Operator | 'in' | 'not_in'
   /** Texts as SQL compares them: lower case, a pattern, or bounds. Empty for `is_set` and `is_not_set`. */
   values: string[]
 }
@@ -37,16 +37,27 @@ export function readConditions (path: string, value: unknown, types: readonly Pr
   return value.map((condition, index) => readCondition(`${path}__${index}`, condition, types))
 }
 
-function readCondition (path: string, condition: unknown, types: readonly PropertyOwner[]): PropertyCondition {
+/** Reads one condition. @throws {HttpError} 400 naming the field. */
+export function readCondition (path: string, condition: unknown, types: readonly PropertyOwner[]): PropertyCondition {
   const { key, value, operator = 'exact', type: asked = 'event' } = fieldsOf(condition)
   const type = types.find((known) => known === asked)
   if (type === undefined) throw invalidField(`${path}__type`, `type of a condition must be ${types.join(' or ')}.`)
+  if (type === 'cohort') return readMembership(path, fieldsOf(condition))
   if (typeof key !== 'string' || key === '') throw invalidField(`${path}__key`, 'key of a condition must be the name of a property.')
   if (!isOperator(operator)) {
     throw invalidField(`${path}__operator`, `operator of a condition must be one of ${OPERATORS.join(', ')}.`)
   }
   if (OPERATORS_WITHOUT_VALUE.has(operator)) return { key, type, operator, values: [] }
   return { key, type, ...readValue(`${path}__value`, operator, value) }
+}
+
+/** `{ type: 'cohort', value: 7, operator: 'in' | 'not_in' }`, as in flags. @throws {HttpError} naming the field. */
+export function readMembership (
+  path: string, { value, operator = 'in' }: Readonly<Record<string, unknown>>
+): PropertyCondition {
+  if (operator !== 'in' && operator !== 'not_in') throw invalidField(`${path}__operator`, 'operator of a cohort must be in or not_in.')
+  if (!Number.isInteger(value) || !(Number(value) > 0)) throw invalidField(`${path}__value`, 'value must be the id of a cohort.')
+  return { key: 'id', type: 'cohort', operator, values: [String(value)] }
 }
 
 function isOperator (value: unknown): value is Operator {
@@ -60,7 +71,7 @@ const OF_LISTS: ReadonlySet<Operator> = new Set([
   'exact', 'is_not', 'icontains_multi', 'not_icontains_multi', 'between', 'not_between'
 ])
 
-function readValue (path: string, asked: Operator, value: unknown): Omit<PropertyCondition, 'key' | 'type'> {
+function readValue (path: string, asked: Operator, value: unknown): Pick<PropertyCondition, 'values'> & { operator: Operator } {
   const items = [value].flat()
   const texts = items.map((item) => readText(path, asked, item))
   if (items.length === 0) throw invalidField(path, 'value of a condition must not be empty.')

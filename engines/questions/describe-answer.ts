@@ -23,7 +23,7 @@ const show = (value: number | null | undefined): string => value == null ? '–'
 
 function describeTrend ({ points, lines, previous }: TrendAnswer): string[] {
   return lines.map(({ name, part, value, series, total, values }) => {
-    const label = part === 'all' ? name : `${name}, ${part === 'value' ? value : part.replace('_', ' ')}`
+    const label = part === 'all' ? name : `${name}, ${part === 'value' ? value : part === 'cohort' ? `cohort ${value}` : part.replace('_', ' ')}`
     const before = previous?.lines.find((line) => line.series === series && line.part === part && line.value === value)
     const latest = points.at(-1)
     return `${label}: ${show(total)}${before === undefined ? '' : ` (before: ${show(before.total)})`}${latest === undefined ? '' : `, ${latest.start}: ${show(values.at(-1))}`}`

@@ -1,7 +1,7 @@
 import { quoteString } from 'chdb-server/sql-lexer'
 import type { ResolvedRange } from './calendar.ts'
 import { type Breakdown, type EventChoice, type Funnel, QUESTION_LIMITS } from './question.ts'
-import { choiceSql, knownSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
+import { choiceSql, cohortTagsSql, knownSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /** Beginnings of the ranges in which times are counted, in seconds, as far as the window goes. */
 const TIMES = [0, 10, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 259_200, 604_800, 1_209_600, 2_592_000, 7_776_000]
@@ -81,7 +81,10 @@ function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): stri
   const { steps, exclude, breakdown, order } = funnel
   const bit = (choice: EventChoice, index: number): string => `if(${choiceSql(choice, projectId)}, ${2 ** index}, 0)`
   const mask = [...steps.map(bit), ...exclude.map((choice, index) => bit(choice, EXCLUDED + index))].join(' + ')
-  const tag = breakdown === null ? `'${TAGS.all}'` : tagOf(breakdown)
+  const isOfCohorts = breakdown?.type === 'cohort'
+  const tag = breakdown === null || isOfCohorts ? `'${TAGS.all}'` : tagOf(breakdown)
+  const ofAny = `groupUniqArrayIf(of, bitAnd(steps, ${2 ** EXCLUDED - 1}) != 0)`
+  const tags = isOfCohorts ? cohortTagsSql(breakdown, projectId, 'person') : breakdown?.attribution === 'any' ? ofAny : '[first.2]'
   const enters = order === 'in_order' ? 'bitTest(steps, 0)' : '1'
   return `WITH happened AS
 (
@@ -91,7 +94,7 @@ function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): stri
 ),
 walks AS
 (
-    SELECT person AS person_id, minIf((ms, of), ${enters}) AS first, first.1 AS entered, ${breakdown?.attribution === 'any' ? `groupUniqArrayIf(of, bitAnd(steps, ${2 ** EXCLUDED - 1}) != 0)` : '[first.2]'} AS tags,
+    SELECT person AS person_id, minIf((ms, of), ${enters}) AS first, first.1 AS entered, ${tags} AS tags,
         -- One number an event, which sorts by time, then by the first step that it is: ms * 2^19 + first step * 2^15 + steps.
         arraySort(groupArray(ms * 524288 + bitCount(bitXor(steps, steps - 1)) * 32768 + steps)) AS events,
         arrayMap(number -> intDiv(number, 524288), events) AS times,

@@ -26,6 +26,21 @@ export function knownSql (breakdown: Breakdown | null, projectId: number): strin
 }
 
 /**
+ * The members of a cohort, as they were found last. A refresh inserts a version in several blocks, and each row has the
+ * number of all of them: a version counts once it is whole. A cohort never computed is an error, and not empty.
+ */
+export function membersSql (id: number | string, projectId: number): string {
+  const own = `project_id = ${projectId} AND cohort_id = ${id}`
+  return `(SELECT person_id FROM cohort_members WHERE ${own} AND version = (SELECT max(version) + throwIf(max(version) = 0, 'Cohort ${id} does not exist, or has not been computed yet') FROM (SELECT version FROM cohort_members WHERE ${own} GROUP BY version HAVING count() = max(size))))`
+}
+
+/** The marks of the cohorts of a breakdown that a person is in. */
+export function cohortTagsSql ({ cohorts }: Breakdown, projectId: number, person = PERSON): string {
+  const tags = cohorts.map((id) => `if(${person} IN ${membersSql(id, projectId)}, '${TAGS.value}${id}', '')`)
+  return `if(empty(arrayFilter(each -> each != '', [${tags.join(', ')}]) AS own_tags), ['${TAGS.notSet}'], own_tags)`
+}
+
+/**
  * A property as text, by the rules of flags: null is the text null, and only an absent property is NULL.
  *
  * @param column  Of JSON.
@@ -106,6 +121,7 @@ function testSql (text: string, operator: PropertyCondition['operator'], values:
     case 'gt': case 'gte': case 'lt': case 'lte':
       return `ifNull(${number} ${operator.startsWith('g') ? '>' : '<'}${operator.endsWith('e') ? '=' : ''} ${bound(0)}, false)`
     case 'between': return `ifNull(${number} BETWEEN ${bound(0)} AND ${bound(1)}, false)`
+    case 'in': case 'not_in': throw new Error('a membership is no property')
     case 'not_between': return `(${text} IS NULL OR ifNull(${number} NOT BETWEEN ${bound(0)} AND ${bound(1)}, false))`
   }
 }
@@ -117,18 +133,24 @@ function personConditionSql (condition: PropertyCondition, projectId: number): s
   return `${PERSON} ${isMetByNothing ? 'NOT IN' : 'IN'} (SELECT person_id FROM persons FINAL WHERE project_id = ${projectId} AND ${isMetByNothing ? `NOT (${meets})` : meets})`
 }
 
+/** Whether a person is in a cohort, or is not. */
+export function memberSql ({ operator, values: [id = ''] }: PropertyCondition, projectId: number, person = PERSON): string {
+  return `${person} ${operator === 'in' ? 'IN' : 'NOT IN'} ${membersSql(id, projectId)}`
+}
+
 /** Whether an event is one of the chosen. */
 export function choiceSql ({ event, where }: EventChoice, projectId: number): string {
+  const sqlOf = { event: conditionSql, person: personConditionSql, cohort: memberSql }
   const parts = [
     ...event === null ? [] : [`event = ${quoteString(event)}`],
-    ...where.map((condition) => condition.type === 'person' ? personConditionSql(condition, projectId) : conditionSql(condition))
+    ...where.map((condition) => sqlOf[condition.type](condition, projectId))
   ]
   return parts.length === 0 ? '1' : `(${parts.join(' AND ')})`
 }
 
 /** Whether events are chosen by their persons. */
 export function hasPersonConditions (choices: readonly EventChoice[]): boolean {
-  return choices.some(({ where }) => where.some(({ type }) => type === 'person'))
+  return choices.some(({ where }) => where.some(({ type }) => type !== 'event'))
 }
 
 /** The rows of the project that may matter: the names of their events are in the order of the table. */

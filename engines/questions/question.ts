@@ -33,11 +33,12 @@ export interface EventChoice {
   where: PropertyCondition[]
 }
 
-/** A property that splits people or events by value: the largest values, and the rest together. */
+/** A property that splits people or events by value: the largest values, and the rest together; or cohorts. */
 export interface Breakdown {
-  /** Whose property; of a person, as it is now. */
-  type: 'event' | 'person'
+  /** Whose property; of a person, as it is now. `cohort`: each is a part, and a person counts in all of theirs. */
+  type: 'event' | 'person' | 'cohort'
   property: string
+  cohorts: readonly number[]
   limit: number
   /** Of the parts of a funnel: the most people first, or by the share that got to the last step. */
   order: 'people' | 'worst' | 'best'

@@ -156,8 +156,11 @@ function readInteger (place: Place, most: number): number {
 function readEvent (field: FieldsOf): EventChoice {
   const event = orElse(field('event'), null)
   const where = orElse(field('where'), []).entries(QUESTION_LIMITS.conditions, 0)
-  for (const place of where) place.fields('key', 'operator', 'value', 'type')('key').propertyName()
-  return { event: event.value === null ? null : readName(event, ', or null for any'), where: readConditions(field('where').path.join('__'), where.map(({ value }) => value), ['event', 'person']) }
+  for (const place of where) {
+    const of = place.fields('key', 'operator', 'value', 'type')
+    if (of('type').value !== 'cohort') of('key').propertyName()
+  }
+  return { event: event.value === null ? null : readName(event, ', or null for any'), where: readConditions(field('where').path.join('__'), where.map(({ value }) => value), ['event', 'person', 'cohort']) }
 }
 
 function readName (place: Place, orNull = ''): string {
@@ -169,11 +172,17 @@ function readName (place: Place, orNull = ''): string {
 
 function readBreakdown (place: Place, more: string[] = []): Breakdown | null {
   if (place.value === undefined || place.value === null) return null
-  const field = place.fields('type', 'property', 'limit', ...more)
+  const type = orElse(new Place(Object(place.value).type, [...place.path, 'type']), 'event').oneOf(['event', 'person', 'cohort'] as const)
+  const field = type === 'cohort' ? place.fields('type', 'cohorts', ...more.filter((name) => name !== 'attribution')) : place.fields('type', 'property', 'limit', ...more)
+  const order = orElse(field('order'), 'people').oneOf(['people', 'worst', 'best'] as const)
+  if (type === 'cohort') {
+    const cohorts = field('cohorts').entries(QUESTION_LIMITS.breakdown).map((each) => readInteger(each, 2 ** 31 - 1))
+    // All of them are shown, and who is in none.
+    return { type, property: '', cohorts: [...new Set(cohorts)], limit: cohorts.length + 1, order, attribution: 'first' }
+  }
   return {
-    type: orElse(field('type'), 'event').oneOf(['event', 'person'] as const), property: field('property').propertyName(), limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown),
-    order: orElse(field('order'), 'people').oneOf(['people', 'worst', 'best']),
-    attribution: orElse(field('attribution'), 'first').oneOf(['first', 'any'])
+    type, property: field('property').propertyName(), cohorts: [],
+    limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown), order, attribution: orElse(field('attribution'), 'first').oneOf(['first', 'any'])
   }
 }
 

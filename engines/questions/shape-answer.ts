@@ -4,12 +4,15 @@ import { type Bucket, listBuckets, type ResolvedRange, type Span, tooMany } from
 import { nameOf, nameOfSeries } from './compile-question.ts'
 import { timesOf } from './funnel-sql.ts'
 import { compileFormula } from './formula.ts'
-import { type Activity, type Funnel, type Measure, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
+import { type Activity, type Breakdown, type Funnel, type Measure, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
 import { TAGS } from './question-sql.ts'
 
-/** Of which part something is said: all, one value of the breakdown, events without the property, or the rest. */
+/**
+ * Of which part something is said: all, one value of the breakdown, or a cohort by its id, events without the property
+ * or of people in no cohort, or the rest.
+ */
 export interface Part {
-  part: 'all' | 'value' | 'not_set' | 'rest'
+  part: 'all' | 'value' | 'cohort' | 'not_set' | 'rest'
   value: string | null
 }
 
@@ -122,18 +125,18 @@ export function checkSize (question: Question, range: ResolvedRange): void {
   }
 }
 
-function readPart (tag: string): Part {
+function readPart (tag: string, breakdown: Breakdown | null): Part {
   switch (tag) {
     case TAGS.all: return { part: 'all', value: null }
     case TAGS.notSet: return { part: 'not_set', value: null }
     case TAGS.rest: return { part: 'rest', value: null }
-    default: return { part: 'value', value: tag.slice(TAGS.value.length) }
+    default: return { part: breakdown?.type === 'cohort' ? 'cohort' : 'value', value: tag.slice(TAGS.value.length) }
   }
 }
 
 /** The tag in the query of a funnel. */
 export function tagOfPart ({ part, value }: Part): string {
-  return part === 'value' ? `${TAGS.value}${value ?? ''}` : TAGS[part === 'not_set' ? 'notSet' : part]
+  return part === 'value' || part === 'cohort' ? `${TAGS.value}${value ?? ''}` : TAGS[part === 'not_set' ? 'notSet' : part]
 }
 
 function readNumber (value: string | number | null | undefined): number | null {
@@ -176,7 +179,7 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
           to <= range.keptFrom ? null : stored.get(bucket) ?? (stored.has(bucket) || from > range.now ? null : empty)
         const values = buckets.map((bucket) => get(bucket.start, bucket))
         const leftOut = Number(ofTag.find(([, , , bucket]) => bucket === '')?.[5] ?? 0)
-        return { series: index, name: nameOfSeries(series), ...readPart(tag), values, total: get('', { to: span.to }), left_out: leftOut }
+        return { series: index, name: nameOfSeries(series), ...readPart(tag, trend.breakdown), values, total: get('', { to: span.to }), left_out: leftOut }
       }).sort(byRank)
     })
     if (trend.formula !== null) lines.push(...computeFormula(trend.formula, trend.series.length, lines))
@@ -219,7 +222,7 @@ function shapeFunnel (funnel: Funnel, range: ResolvedRange, rows: readonly Answe
   const known = rows.length > 0 ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null, null, ''])]]
   const times = timesOf(funnel)
   const [all = [], ...parts] = known.map(([tag, ...numbers]) => ({
-    ...readPart(String(tag)),
+    ...readPart(String(tag), breakdown),
     steps: steps.map((step, index) => {
       const [count, median, p90, histogram] = numbers.slice(index * 4)
       const people = range.to <= range.keptFrom ? null : Number(count)

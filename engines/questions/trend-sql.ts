@@ -1,7 +1,7 @@
 import { quoteString } from 'chdb-server/sql-lexer'
 import { indexOfBucket, listBuckets, type ResolvedRange } from './calendar.ts'
 import { type Breakdown, type Interval, type Measure, NUMBER_MEASURES, type Trend } from './question.ts'
-import { bucketSql, choiceSql, hasPersonConditions, instantSql, knownSql, mergesSql, PERSON, propertyNumber, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
+import { bucketSql, choiceSql, cohortTagsSql, hasPersonConditions, instantSql, knownSql, mergesSql, PERSON, propertyNumber, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /**
  * One row a series, period, value of the breakdown and bucket, and one with an empty bucket for all of them together,
@@ -81,7 +81,7 @@ function eventsSql (
   { projectId: number, spans: string, columns: readonly string[], hasPerson?: boolean, source?: string | undefined }
 ): string {
   const { measure, property } = series
-  const joinsMerges = hasPerson || hasPersonConditions([series]) || breakdown?.type === 'person'
+  const joinsMerges = hasPerson || hasPersonConditions([series]) || (breakdown !== null && breakdown.type !== 'event')
   const all = [
     'sample_weight AS weight',
     ...needsPerson(series) ? [`${PERSON} AS person`] : [],
@@ -97,6 +97,7 @@ const groupSql = (type: string): string => `groups[${quoteString(type)}] AS memb
 
 /** The part of the breakdown that an event is shown in: the largest are found in the range alone. */
 function shownTagSql (trend: Trend, of: Series, breakdown: Breakdown, projectId: number, range: ResolvedRange): string {
+  if (breakdown.type === 'cohort') return `arrayJoin(${cohortTagsSql(breakdown, projectId)})`
   const tag = tagOf(breakdown)
   // A formula computes with the same parts of all series.
   const series = trend.formula === null ? of : seriesOf(trend, 0)

@@ -1,5 +1,5 @@
-/** What runs at closed windows (exports, alerts, reports), and the delivery of what it and stored events send. */
-import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+/** What runs at closed windows (exports, alerts, reports), the refresh of cohorts, and the delivery of what is sent. */
+import { type ClickHouse, connectClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -7,6 +7,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { PipelineConfig } from '../pipeline-config.ts'
 import { listAlertTasks } from './alerts/alert-tasks.ts'
+import { createListCohorts } from './cohorts/cohort-task.ts'
 import { createListExports } from './export/export-tasks.ts'
 import { startDeliveries } from './notify/deliver-queue.ts'
 import { startQueueingEvents } from './notify/queue-events.ts'
@@ -24,16 +25,18 @@ export interface WindowWorkDeps {
 }
 
 export function startWindowWork (
-  { analystUrl, publicUrl, targets, exportFolder: folder }: PipelineConfig,
+  { analystUrl, clickhouseUrl, publicUrl, targets, exportFolder: folder }: PipelineConfig,
   { stores, membership, metrics, logger }: WindowWorkDeps
 ): { stop: () => Promise<unknown> } {
   const { sql, shards: clickhouse, connection, cluster } = stores
   const analyst = analystUrl === '' ? null : connectClickHouse({ url: analystUrl })
+  const { database } = parseClickHouseUrl(clickhouseUrl)
   const windows = startWindows({
     sql, clickhouse, owner: membership.id, logger,
     kinds: [
       { list: createListExports({ sql, clickhouse, cluster, folder, metrics }), limit: Infinity },
-      { list: async () => await listAlertTasks({ sql, analyst, publicUrl }), limit: MAX_ALERTS }
+      { list: async () => await listAlertTasks({ sql, analyst, publicUrl }), limit: MAX_ALERTS },
+      { list: createListCohorts({ sql, clickhouse, database, logger }), limit: 1 }
     ]
   })
   const [leads, now] = [() => membership.leads(), Date.now]

@@ -19,8 +19,8 @@ const WINDOW_SECONDS = 604_800
  * Fills in the placeholders of `schema/clickhouse/*.sql`, which are the same for one node and for a cluster:
  * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings),
  * `{{this_shard}}` (engine arguments: the replicas of a shard have the same rows), `{{every_node}}` (a small table that
- * every node has whole, so that any shard can join it), and `{{in_memory}}`: the engine of a table of a few rows, in
- * memory on one node, replicated on a cluster.
+ * every node has whole, so that any shard can join it; `{{whole}}` without further arguments), and `{{in_memory}}`: the
+ * engine of a table of a few rows, in memory on one node, replicated on a cluster.
  *
  * The paths in Keeper follow from macros and names. The server's default has the table's uuid in it, which is new on a
  * node that is added later: its tables would be alone.
@@ -32,6 +32,7 @@ export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopolog
     replicated: cluster === undefined ? '' : 'Replicated',
     this_shard: thisShard,
     every_node: cluster === undefined ? '' : "'/clickhouse/tables/all/{database}/{table}', '{shard}-{replica}', ",
+    whole: cluster === undefined ? '' : "('/clickhouse/tables/all/{database}/{table}', '{shard}-{replica}')",
     in_memory: cluster === undefined
       ? 'Memory SETTINGS min_rows_to_keep = 16, max_rows_to_keep = 64'
       : `ReplicatedAggregatingMergeTree${thisShard} ORDER BY id`,
@@ -72,8 +73,8 @@ const SHARDED: Readonly<Record<string, string>> = {
   ledger_by_source: 'cityHash64(project_id, source)'
 }
 
-/** Tables that every node holds whole (`{{every_node}}`). Merge, and no view, because they are read with FINAL. */
-export const WHOLE_TABLES: readonly string[] = ['persons', 'person_distinct_ids', 'person_overrides', 'groups']
+/** Tables that every node holds whole (`{{every_node}}`). Merge, and no view, because most are read with FINAL. */
+export const WHOLE_TABLES: readonly string[] = ['persons', 'person_distinct_ids', 'person_overrides', 'groups', 'cohort_members']
 
 /** Where a replicated table of a node is, as `renderClickHouseSql` places it, once the macros are filled in. */
 export const pathInKeeper = (database: string, table: string, shard: string): string =>

@@ -369,6 +369,8 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     const paying = { type: 'AND', values: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] }
     const cohort = await client.call(t, 'POST', '~/cohorts/', { name: 'Paying', filters: paying })
     t.match(cohort, { status: 201, body: { name: 'Paying', is_static: false, filters: paying } })
+    t.match(await client.call(t, 'GET', `~/cohorts/${cohort.body.id}/`), { status: 200, body: { kind: 'properties', people: null, used_by: [] } })
+    t.match(await client.call(t, 'POST', `~/cohorts/${cohort.body.id}/refresh/`), { status: 200, body: { name: 'Paying' } })
     t.match(await client.call(t, 'DELETE', `~/cohorts/${cohort.body.id}/`), { status: 204 })
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })

@@ -56,7 +56,7 @@ async function plant (events: readonly Happening[], changes: Partial<MetricScope
   })
   return {
     projectId, flagKey: 'checkout', variants: KEYS, groupType: null,
-    exposure: { ...describeExposure(null, 'checkout'), isFirstSeen: false, lookback: LOOKBACK * 86_400, ...changes },
+    exposure: { ...describeExposure(null, 'checkout', 1), isFirstSeen: false, lookback: LOOKBACK * 86_400, ...changes },
     since: new Date(START), until: new Date(START + 10 * DAY), timezone: 'UTC'
   }
 }
@@ -228,7 +228,7 @@ t.test('people in several variants count for the first, and another event expose
 
   const opened = events.map((each) => each.shown === undefined ? each : { ...each, event: 'opened' })
   const where = readConditions('where', [{ key: 'plan', value: 'pro' }])
-  const scope = await plant(opened, { ...describeExposure({ event: 'opened', where }, 'checkout'), lookback: 0 })
+  const scope = await plant(opened, { ...describeExposure({ event: 'opened', where }, 'checkout', 1), lookback: 0 })
   const custom = (await measure(scope, count)).at(-1)!.variants
   const pro = model(events.filter(({ shown, plan }) => shown === undefined || plan === 'pro'), KINDS['count']!.values)
   for (const { key, exposed, sum } of custom) {

@@ -10,6 +10,7 @@ import { findKeptFlag } from '../experiment-versions.ts'
 import { estimateSampleSize, type MetricExpectation, type SampleSize } from '../../../engines/statistics/sample-size.ts'
 import { type MetricKind, sampleVariance } from '../../../engines/statistics/variant-statistics.ts'
 import { accumulateDays, analyseDays, type VariantState } from './daily-series.ts'
+import { readUsedCohorts } from '../../questions/used-cohorts.ts'
 import { describeAdjustments, lookbackOf } from './describe-adjustments.ts'
 import { describeExposure } from './describe-exposure.ts'
 import { judgeGuardrail } from './judge-guardrail.ts'
@@ -42,6 +43,7 @@ export async function findScope (
   // Launched by a process of the version before, perhaps, which keeps nothing.
   const { key, filters } = await findKeptFlag(sql, experiment.id) ?? experiment.feature_flag
   const settings = readAnalysisSettings(experiment.parameters)
+  await readUsedCohorts(sql, projectId, settings.exposure, 'parameters__exposure_criteria__exposure_config__properties')
   const all = variantsOfFlag(filters)
   if (all.length < 2) {
     throw invalidField('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
@@ -70,7 +72,7 @@ export async function findScope (
       flagKey: key,
       variants: keys,
       exposure: {
-        ...describeExposure(settings.exposure, key),
+        ...describeExposure(settings.exposure, key, projectId),
         isFirstSeen: settings.isFirstSeen,
         lookback: settings.lookbackDays * DAY_MS / 1000
       },

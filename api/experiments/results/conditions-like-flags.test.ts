@@ -151,7 +151,7 @@ t.test('an operator says the same in flags, rules, questions and experiments', a
   await compare(t, asked, VALUES)
 })
 
-const BREAKDOWN = { type: 'event', limit: 10, order: 'people', attribution: 'first' } as const
+const BREAKDOWN = { type: 'event', cohorts: [], limit: 10, order: 'people', attribution: 'first' } as const
 
 t.test('equal values are one part of a breakdown', async (t) => {
   // Longer ones are cut.

@@ -40,7 +40,7 @@ async function plant (events: TestEvent[]): Promise<MetricScope> {
   await client.insert({ table: 'events', values, format: 'JSONEachRow' })
   return {
     projectId, flagKey: 'checkout', variants: VARIANTS, groupType: null,
-    exposure: { ...describeExposure(null, 'checkout'), isFirstSeen: false, lookback: 0 },
+    exposure: { ...describeExposure(null, 'checkout', 1), isFirstSeen: false, lookback: 0 },
     since: new Date(START), until: new Date(START + 10 * DAY), timezone: 'UTC'
   }
 }

@@ -65,8 +65,11 @@ function queryFacts (sql: Sql, queries: readonly PersonQuery[]) {
         FROM jsonb_each_text(asked.groups::jsonb) AS named (group_type_index, group_key)
         JOIN groups g ON g.project_id = asked.project_id
           AND g.group_type_index = named.group_type_index::integer AND g.group_key = named.group_key) AS group_properties,
-      (SELECT array_agg(cohort_id) FROM cohort_members
-        WHERE person_id = me.person_id AND cohort_id = ANY(asked.cohort_ids::integer[])) AS cohort_ids,
+      (SELECT array_agg(cohort_id) FROM (
+          SELECT cohort_id FROM cohort_members WHERE person_id = me.person_id
+          UNION ALL
+          SELECT cohort_id FROM cohort_people WHERE person = persons.uuid AND cohort_id = ANY(asked.cohort_ids::integer[])
+        ) AS listed WHERE cohort_id = ANY(asked.cohort_ids::integer[])) AS cohort_ids,
       (SELECT jsonb_object_agg(feature_flag_key, hash_key)
         FROM (
           SELECT DISTINCT ON (o.feature_flag_key) o.feature_flag_key, o.hash_key

@@ -31,10 +31,41 @@ t.test('a cohort is created, named by a flag and another cohort, and deleted whe
 t.test('a cohort that cannot be evaluated is refused with its reason', async (t) => {
   const { call } = await createTestApi(t)
   for (const [values, detail] of [
-    [[{ type: 'behavioral', key: 'paid', value: 'performed_event' }], /behavioral/],
     [[{ type: 'cohort', key: 'id', value: 77 }], /does not exist/],
     [[{ ...paying, operator: 'resembles' }], /no operator "resembles"/]
   ] as const) {
     t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values } }), { status: 400, body: { attr: 'filters', detail } })
   }
+})
+
+t.test('what persons did makes a cohort; whatever would not be obeyed is refused by the name of its field', async (t) => {
+  const { call, sql, projectId } = await createTestApi(t)
+  const did = { type: 'behavioral', key: 'paid', value: 'performed_event', time_value: 30, time_interval: 'day' }
+  const { body: cohort, status } = await call('POST', '~/cohorts', { name: 'Payers', filters: { type: 'AND', values: [did, { ...did, key: 'refunded', negation: true }, paying] } })
+  t.match({ status, cohort }, { status: 201, cohort: { kind: 'behavior', is_static: false, people: null, as_of: null, error: '' } }, 'unknown is not 0')
+  const often = { ...did, value: 'performed_event_multiple', operator: 'gte', operator_value: 3 }
+  for (const [leaf, attr] of [
+    [{ ...did, value: 'performed_event_sequence' }, 'value'], [{ ...did, event_type: 'actions' }, 'event_type'], [{ ...did, time_value: 0 }, 'time_value'],
+    [{ ...did, time_interval: 'quarter' }, 'time_interval'], [{ ...did, explicit_datetime: '-30d' }, 'time_value'], [{ ...did, seq_event: 'seen' }, 'seq_event'],
+    [{ ...often, operator: 'between' }, 'operator'], [{ ...often, operator_value: '3' }, 'operator_value'], [{ ...did, operator_value: 2 }, 'operator_value'],
+    [{ ...did, negation: 'yes' }, 'negation'], [{ ...did, key: '' }, 'key'], [{ ...did, event_filters: [{ type: 'person', key: 'plan', value: 'pro' }] }, 'event_filters__0__type']
+  ] as const) {
+    t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values: [leaf] } }), { status: 400, body: { attr: `filters__values__0__${attr}` } }, attr)
+  }
+  for (const leaf of [{ ...paying, operator: 'is_date_after', value: '-1d' }, { type: 'group', key: 'plan', value: 'pro', group_type_index: 0 }, { type: 'cohort', value: 77 }]) {
+    t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values: [did, leaf] } }), { status: 400, body: { attr: /^filters/ } })
+  }
+  t.match(await call('POST', `~/cohorts/${cohort.id}/refresh`), { status: 200, body: { id: cohort.id } })
+  t.equal((await sql`SELECT FROM cohorts WHERE id = ${cohort.id} AND refresh_requested_at IS NOT NULL`).length, 1)
+  t.equal((await call('POST', '~/cohorts/77/refresh')).status, 404)
+  const definition = { kind: 'trend', version: 1, series: [{ event: 'seen', where: [{ type: 'cohort', value: cohort.id, operator: 'not_in' }] }] }
+  await call('POST', '~/questions', { name: 'By payers', definition })
+  await call('POST', '~/feature_flags', { key: 'for-payers', filters: { groups: [{ properties: [{ key: 'id', type: 'cohort', value: cohort.id }] }] } })
+  t.match(await call('GET', `~/cohorts/${cohort.id}`), { body: { name: 'Payers', used_by: [{ kind: 'flag', name: 'for-payers' }, { kind: 'question', name: 'By payers' }] } })
+  t.match(await call('DELETE', `~/cohorts/${cohort.id}`), { status: 400, body: { code: 'has_dependents' } })
+
+  await sql`WITH p AS (INSERT INTO persons (project_id, uuid) VALUES (${projectId}, gen_random_uuid()) RETURNING id)
+    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) SELECT ${projectId}, given, p.id FROM p, unnest('{a,b}'::text[]) AS given`
+  t.match(await call('POST', '~/cohorts', { name: 'List', distinct_ids: ['a', 'b', 'c'] }), { status: 201, body: { kind: 'list', is_static: true, people: 1 } })
+  t.match(await call('POST', '~/cohorts', { name: 'l', filters: { values: [paying] }, living: true }), { status: 400, body: { attr: 'living' } })
 })

@@ -1,12 +1,14 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { HttpError, invalidField } from '../../../engines/errors.ts'
-import { isFields } from '../../../engines/fields.ts'
-import { MalformedFlagError } from '../../../engines/flags/flag-definition.ts'
+import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
+import { cohortsOf, expandCohorts, hasBehavior, readCohort } from '../../../engines/questions/cohort-definition.ts'
+import type { Cell } from '../../../engines/questions/compile-question.ts'
+import type { Question } from '../../../engines/questions/question.ts'
 import { readQuestion } from '../../../engines/questions/read-question.ts'
 import type { SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../../schema/scopes.ts'
-import { notFound } from '../../http/answer-errors.ts'
-import { array, bodyOf, object, type Value } from '../../http/json-schema.ts'
+import { orNotFound } from '../../http/answer-errors.ts'
+import { array, bodyOf, boolean, integer, object, string, timeOrNull, type Value } from '../../http/json-schema.ts'
 import type { Access } from '../../http/personal-key-access.ts'
 import { idParams } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
@@ -24,26 +26,38 @@ const MEMBERS_AT_ONCE = 20_000
 
 const filtersSchema = {
   type: 'object', additionalProperties: true,
-  description: '`{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`.'
+  description: '`{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`, or of type `behavioral` (docs/query/questions.md).'
 } as const
 
+const questionSchema = object({ definition: definitionSchema, cell: cellSchema }, { additionalProperties: false })
+
 const cohortSchema = object({
-  id: { type: 'integer' },
-  name: { type: 'string' },
-  is_static: { type: 'boolean', description: 'true: a list of persons instead of filters.' },
-  filters: { ...filtersSchema, type: ['object', 'null'], description: 'As written; null for a static cohort.' },
-  people: { type: ['integer', 'null'], description: 'Persons of a static cohort; null: not counted.' }
+  id: integer,
+  name: string,
+  kind: { ...string, enum: ['properties', 'behavior', 'question', 'list'], description: 'All but `list` are living: the members are found again every few minutes.' },
+  is_static: { ...boolean, description: 'true: a list of persons instead of filters.' },
+  filters: { ...filtersSchema, type: ['object', 'null'], description: 'As written; null for a list and a question.' },
+  question: { ...questionSchema, type: ['object', 'null'], description: 'The number whose persons are the members; null for all others.' },
+  people: { type: ['integer', 'null'], description: 'Members as of `as_of`, of a list now; null: not counted yet.' },
+  as_of: { ...timeOrNull, description: 'When the members were found that questions, and flags except for properties, use; null: not yet.' },
+  error: { ...string, description: 'Why the last refresh failed; empty: it did not. The members before it stay.' }
 }, { $id: 'Cohort' })
 
+const useSchema = object({ kind: { ...string, enum: ['flag', 'cohort', 'question', 'experiment'] }, id: integer, name: string })
+
 const newCohortSchema = bodyOf({
-  name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 400 }, filters: filtersSchema,
+  name: { ...string, minLength: 1, pattern: '\\S', maxLength: 400 }, filters: filtersSchema,
   question: {
-    ...object({ definition: definitionSchema, cell: cellSchema }, { additionalProperties: false }),
-    description: 'In place of `filters`: a number of an answer, whose persons as of now become a static cohort. Also needs the scopes query:read and person:read.'
-  }
+    ...questionSchema,
+    description: 'In place of `filters`: a number of an answer, whose persons are the members. Also needs the scopes query:read and person:read.'
+  },
+  living: { ...boolean, description: 'With `question`: its persons are found again every few minutes, instead of the stored ones as of now.' },
+  distinct_ids: { ...array({ ...string, minLength: 1 }, { minItems: 1, maxItems: 100_000 }), description: 'In place of `filters`: the list of their stored persons.' }
 }, 'name')
 
 const one = { $ref: 'Cohort#' }
+
+interface CohortRow { id: number, isStatic: boolean, filters: unknown, question: unknown }
 
 export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): Promise<void> {
   const { sql } = deps
@@ -53,22 +67,38 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
   routes.get('/', {
     summary: 'List cohorts', description: `By name, at most ${MAX_COHORTS}.`, answer: object({ results: array(one) })
   }, async (request, { projectId }) => ({
-    results: await sql`
-      SELECT id, name, is_static, filters, ${peopleSql(sql)} AS people FROM cohorts WHERE project_id = ${projectId} AND NOT deleted
-      ORDER BY lower(name), id LIMIT ${MAX_COHORTS}`
+    results: (await sql<CohortRow[]>`
+      ${selectCohorts(sql)} WHERE project_id = ${projectId} AND NOT deleted ORDER BY lower(name), id LIMIT ${MAX_COHORTS}`).map(toCohort)
+  }))
+
+  routes.get('/:id', {
+    summary: 'Get a cohort and what uses it', params: idParams, answer: object({ ...cohortSchema.properties, used_by: array(useSchema) })
+  }, async ({ params: { id } }, { projectId }) =>
+    ({ ...await readCohortById(sql, projectId, id), used_by: await findUses(sql, projectId, id) }))
+
+  routes.post('/:id/refresh', {
+    summary: 'Find the members of a cohort again', description: 'It begins within seconds; `as_of` shows when it is done.', params: idParams, answer: one
+  }, async ({ params: { id } }, { projectId, userId, keyHash }) => await sql.begin(async (tx) => {
+    await openFlagWriter(tx, { projectId, userId, keyHash })
+    await tx`UPDATE cohorts SET refresh_requested_at = now() WHERE project_id = ${projectId} AND id = ${id} AND NOT deleted`
+    return await readCohortById(tx, projectId, id)
   }))
 
   routes.create('/', {
     summary: 'Create a cohort', body: newCohortSchema, answer: one,
-    description: 'All persons whose properties match the filters, or the stored persons behind a number of a question. A cohort cannot be changed; create another one instead.'
-  }, async ({ body: { name, filters, question } }, access, reply) => {
-    if ((filters === undefined) === (question === undefined)) throw invalidField('filters', 'Either filters or a question is expected.')
+    description: 'All persons who match the filters, the persons behind a number of a question, or a list. A cohort cannot be changed; create another one instead.'
+  }, async ({ body: { name, filters, question, living = false, distinct_ids: ids } }, access, reply) => {
+    if ([filters, question, ids].filter((each) => each !== undefined).length !== 1) throw invalidField('filters', 'Either filters, a question or distinct_ids are expected.')
+    if (living && question === undefined) throw invalidField('living', 'It is given with a question.')
     // Before the transaction, which would wait for ClickHouse.
-    const members = question === undefined ? [] : await findMembers(question, access, reply, deps)
+    const place = question === undefined ? null : readPlace(question, access)
+    const members = place === null || living ? [] : await findMembers(place, access, reply, deps)
     return await sql.begin(async (tx) => {
       const { definitions } = await openFlagWriter(tx, access)
-      if (filters !== undefined) refuseInvalid(() => { validateCohort(filters, definitions) })
-      const row = filters === undefined ? { is_static: true } : { filters: tx.json(filters) }
+      if (filters !== undefined) refuseInvalid(filters, definitions)
+      const row = filters !== undefined
+        ? { filters: tx.json(filters) }
+        : living ? { question: tx.json({ ...question, place: place?.cell }) } : { is_static: true }
       const [{ id }] = await tx<[{ id: number }]>`
         INSERT INTO cohorts ${tx({ project_id: access.projectId, name, ...row })} RETURNING id`
       for (let at = 0; at < members.length; at += MEMBERS_AT_ONCE) {
@@ -76,56 +106,84 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
           INSERT INTO cohort_members (cohort_id, person_id)
           SELECT ${id}, id FROM persons WHERE project_id = ${access.projectId} AND uuid = ANY (${members.slice(at, at + MEMBERS_AT_ONCE)}::uuid[])`
       }
-      const [cohort] = await tx`SELECT id, name, is_static, filters, ${peopleSql(tx)} AS people FROM cohorts WHERE id = ${id}`
-      return cohort
+      if (ids !== undefined) {
+        await tx`
+          INSERT INTO cohort_members (cohort_id, person_id) SELECT DISTINCT ${id}::integer, person_id FROM person_distinct_ids
+          WHERE project_id = ${access.projectId} AND distinct_id = ANY (${ids})`
+      }
+      return await readCohortById(tx, access.projectId, id)
     })
   })
 
   routes.delete('/:id', {
-    summary: 'Delete a cohort', params: idParams, description: 'Refused while a flag or another cohort refers to it.'
+    summary: 'Delete a cohort', params: idParams, description: 'Refused while a flag, an experiment, a question or another cohort refers to it.'
   }, async ({ params: { id } }, { projectId, userId, keyHash }) => await sql.begin(async (tx) => {
-    const { definitions: { flags, cohorts } } = await openFlagWriter(tx, { projectId, userId, keyHash })
-    if (!cohorts.some((cohort) => cohort.id === id)) throw notFound()
-    const users = [
-      ...flags.filter(({ filters }) => namesCohort(filters, id)).map(({ key }) => `the feature flag ${key}`),
-      ...cohorts.filter(({ filters }) => namesCohort(filters, id)).map((cohort) => `the cohort ${cohort.id}`)
-    ]
+    await openFlagWriter(tx, { projectId, userId, keyHash })
+    await readCohortById(tx, projectId, id)
+    const users = (await findUses(tx, projectId, id)).map(({ kind, id, name }) =>
+      kind === 'cohort' ? `the cohort ${id}` : `the ${kind === 'flag' ? 'feature flag' : kind} ${name}`)
     if (users.length > 0) throw new HttpError(400, 'validation_error', 'has_dependents', `The cohort is used by ${users.slice(0, 10).join(', ')}.`)
     await tx`UPDATE cohorts SET deleted = true WHERE project_id = ${projectId} AND id = ${id}`
   }))
 }
 
-const peopleSql = (sql: SqlTemplates) => sql`
-  CASE WHEN is_static THEN (SELECT count(*)::integer FROM cohort_members WHERE cohort_id = cohorts.id) END`
+const selectCohorts = (sql: SqlTemplates) => sql`
+  SELECT c.id, c.name, c.is_static AS "isStatic", c.filters, c.question - 'place' AS question, r.refreshed_at AS as_of, coalesce(r.error, '') AS error,
+    CASE WHEN c.is_static THEN (SELECT count(*)::integer FROM cohort_members WHERE cohort_id = c.id) ELSE r.people::integer END AS people
+  FROM cohorts AS c LEFT JOIN cohort_refreshes AS r ON r.cohort_id = c.id`
 
-/** The persons behind a number, as far as ClickHouse knows them. @throws {HttpError} 400 for too many of them. */
-async function findMembers (
-  { definition, cell }: { definition: unknown, cell: Value<typeof cellSchema> },
-  access: Access, reply: FastifyReply, deps: QuestionDeps
-): Promise<string[]> {
-  for (const scope of ['query:read', 'person:read'] as const) requireScope(access.scopes, scope)
+function toCohort ({ isStatic, ...row }: CohortRow): object {
+  const kind = isStatic ? 'list' : row.question !== null ? 'question' : hasBehavior(row.filters) ? 'behavior' : 'properties'
+  return { ...row, is_static: isStatic, kind }
+}
+
+async function readCohortById (sql: SqlTemplates, projectId: number, id: number): Promise<object> {
+  const [row] = await sql<CohortRow[]>`${selectCohorts(sql)} WHERE c.project_id = ${projectId} AND c.id = ${id} AND NOT c.deleted`
+  return toCohort(orNotFound(row))
+}
+
+interface Use { kind: string, id: number, name: string }
+
+/** What names a cohort. */
+async function findUses (sql: SqlTemplates, projectId: number, id: number): Promise<Use[]> {
+  const found = await sql<(Use & { value: unknown })[]>`
+    SELECT 'flag' AS kind, id, key AS name, filters AS value FROM feature_flags WHERE project_id = ${projectId} AND NOT deleted
+    UNION ALL SELECT 'cohort', id, name, coalesce(filters, question) FROM cohorts WHERE project_id = ${projectId} AND NOT deleted
+    UNION ALL SELECT 'question', id, name, definition FROM questions WHERE project_id = ${projectId}
+    UNION ALL SELECT 'experiment', id, name, jsonb_build_array(filters, parameters, secondary_metrics) FROM experiments WHERE project_id = ${projectId} AND NOT deleted`
+  return found.filter(({ value }) => cohortsOf(value).has(id)).map(({ value, ...use }) => use)
+}
+
+interface Place { question: Question, cell: Cell }
+
+/** The number whose persons become the members. @throws {HttpError} 400, 403. */
+function readPlace ({ definition, cell }: Value<typeof questionSchema>, { scopes }: Access): Place {
+  for (const scope of ['query:read', 'person:read'] as const) requireScope(scopes, scope)
   const question = readQuestion(definition)
-  const place = readCell(question, cell)
+  return { question, cell: readCell(question, cell) }
+}
+
+/** The persons behind it, as far as ClickHouse knows them. @throws {HttpError} 400 for too many of them. */
+async function findMembers (
+  { question, cell }: Place, access: Access, reply: FastifyReply, deps: QuestionDeps
+): Promise<string[]> {
   return await ask(access, reply, deps, async (asking) => {
-    const { people, results } = await listPersonsBehind(question, place, asking, MAX_MEMBERS)
+    const { people, results } = await listPersonsBehind(question, cell, asking, MAX_MEMBERS)
     if (people > MAX_MEMBERS) throw invalidField('question', `Of ${people} persons, a cohort may have ${MAX_MEMBERS}.`)
     return results.map(({ person_id: person }) => person)
   })
 }
 
-/** @throws {HttpError} 400 for filters that cannot be evaluated. */
-function refuseInvalid (check: () => void): void {
+/** @throws {HttpError} 400 for filters that cannot be evaluated, naming the field. */
+function refuseInvalid (filters: unknown, definitions: ProjectDefinitions): void {
+  if (hasBehavior(filters)) {
+    expandCohorts(readCohort(filters), (id) => definitions.cohorts.find((cohort) => cohort.id === id)?.filters)
+    return
+  }
   try {
-    check()
+    validateCohort(filters, definitions)
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
     throw invalidField('filters', error.message, error.code, error)
   }
-}
-
-/** Whether filters, of a flag or a cohort, have a filter on this cohort, however deep. */
-function namesCohort (value: unknown, id: number): boolean {
-  if (Array.isArray(value)) return value.some((item) => namesCohort(item, id))
-  if (!isFields(value)) return false
-  return (value['type'] === 'cohort' && Number(value['value']) === id) || Object.values(value).some((item) => namesCohort(item, id))
 }

@@ -28,7 +28,8 @@ export async function loadDefinitions (sql: SqlTemplates, projectId: number): Pr
             AS "hasExperiment"
         FROM feature_flags WHERE project_id = projects.id AND NOT deleted
       ) f) AS flags,
-      (SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'isStatic', is_static, 'filters', filters)), '[]')
+      (SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'filters', filters,
+          'isStatic', is_static OR question IS NOT NULL OR coalesce(jsonb_path_exists(filters, '$.** ? (@.type == "behavioral")'), false))), '[]')
         FROM cohorts WHERE project_id = projects.id AND NOT deleted) AS cohorts,
       (SELECT coalesce(jsonb_agg(jsonb_build_array(group_type_index, group_type)), '[]')
         FROM group_types WHERE project_id = projects.id) AS "groupTypes"

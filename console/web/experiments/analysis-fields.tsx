@@ -4,6 +4,7 @@ import { fieldsOf, itemsOf } from '../../../engines/fields.ts'
 import type { Answer } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
+import { useCohortNames } from '../flags/cohorts.ts'
 import { formatCount, formatRate, showText } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { EventField, NameLists, useNames } from '../questions/event-fields.tsx'
@@ -20,6 +21,7 @@ const variantsOf = ({ feature_flag: { filters } }: Experiment): string[] =>
 export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experiment: Experiment, path: string, onClose: () => void, onDone: () => void }) {
   const [parameters, setParameters] = useState(fieldsOf(experiment.parameters))
   const names = useNames('events', 'properties')
+  useCohortNames()
   const [criteria, stats] = [fieldsOf(parameters['exposure_criteria']), fieldsOf(parameters['stats_config'])]
   const [cuped, exposure] = [fieldsOf(stats['cuped']), criteria['exposure_config'] ?? null]
   const set = (fields: object): void => setParameters({ ...parameters, ...fields })
@@ -50,7 +52,7 @@ export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experim
       />
       {exposure !== null && (
         <EventField
-          label='Exposure' mayBeAny={false} value={{ ...EMPTY_EVENT, event: String(event ?? ''), ...Array.isArray(properties) && { where: properties } }} names={names}
+          label='Exposure' mayBeAny={false} withCohorts value={{ ...EMPTY_EVENT, event: String(event ?? ''), ...Array.isArray(properties) && { where: properties } }} names={names}
           onChange={(next) => setCriteria({ exposure_config: { ...fieldsOf(exposure), event: next.event, properties: next.where } })}
         />
       )}

@@ -1,7 +1,8 @@
 import { useEffect } from 'preact/hooks'
+import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { projectId } from '../router.ts'
-import { cohortNames } from './flag-filters.ts'
+import { cohortAges, cohortNames } from './flag-filters.ts'
 
 /** Reads the names of the project's cohorts, so that sentences about flags say them; without them they say ids. */
 export function useCohortNames (): void {
@@ -9,8 +10,11 @@ export function useCohortNames (): void {
   useEffect(() => {
     const ended = new AbortController()
     cohortNames.value = new Map()
-    request<{ results: { id: number, name: string }[] }>(`/api/projects/${project}/cohorts`, { signal: ended.signal })
-      .then(({ results }) => { cohortNames.value = new Map(results.map(({ id, name }) => [String(id), name])) })
+    request<{ results: Schema<'Cohort'>[] }>(`/api/projects/${project}/cohorts`, { signal: ended.signal })
+      .then(({ results }) => {
+        cohortNames.value = new Map(results.map(({ id, name }) => [String(id), name]))
+        cohortAges.value = new Map(results.filter(({ kind }) => kind === 'behavior' || kind === 'question').map(({ id, as_of: at }) => [String(id), at]))
+      })
       // The screen says itself what does not answer; sentences have ids meanwhile.
       .catch(() => {})
     return () => ended.abort()

@@ -2,8 +2,8 @@ import { useState } from 'preact/hooks'
 import { showText } from '../format.ts'
 import { Parts } from '../frame/parts.tsx'
 import { useFocusOnParts } from '../keep-focus.ts'
-import { cohortNames, type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
-import { Select } from '../states.tsx'
+import { cohortAges, cohortNames, type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
+import { Ago, Select } from '../states.tsx'
 
 /** Fields for the conditions, variants and payloads of a flag. What it has no field for stays as it is. */
 export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onChange: (filters: FlagFilters) => void }) {
@@ -85,9 +85,10 @@ function FilterFields ({ filter, label, onChange }: { filter: PropertyFilter, la
 }
 
 /** In which cohort, by name; by id where the names are not known, and for a cohort that is gone. */
-function CohortFields ({ filter, onChange }: { filter: PropertyFilter, onChange: (filter: PropertyFilter) => void }) {
+export function CohortFields ({ filter, onChange }: { filter: PropertyFilter, onChange: (filter: PropertyFilter) => void }) {
   const { operator, value } = filter
   const names = cohortNames.value
+  const age = cohortAges.value.get(String(value))
   const isKnown = value === '' || names.has(String(value))
   return (
     <>
@@ -105,6 +106,7 @@ function CohortFields ({ filter, onChange }: { filter: PropertyFilter, onChange:
           </select>
           )
         : <JsonField label='Id of the cohort' value={value} onChange={(next) => onChange({ ...filter, value: next })} />}
+      {age !== undefined && <span class='hint'>{age === null ? 'members not found yet' : <>as of <Ago at={age} /></>}</span>}
     </>
   )
 }

@@ -6,6 +6,9 @@ import { formatCounted } from '../format.ts'
 /** Names of the cohorts of the project by their ids, for sentences; empty until they are known (`cohorts.ts`). */
 export const cohortNames = signal<ReadonlyMap<string, string>>(new Map())
 
+/** When the members of cohorts were found that flags look up, by their ids. */
+export const cohortAges = signal<ReadonlyMap<string, string | null>>(new Map())
+
 export interface FlagDefinition extends Pick<Schema<'FeatureFlag'>, 'key' | 'name' | 'active' | 'ensure_experience_continuity'> {
   filters: FlagFilters
   evaluation_runtime: string

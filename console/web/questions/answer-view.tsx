@@ -60,10 +60,11 @@ export function describeGap ({ answer, from, kept_from: kept }: Answered): strin
 
 /** What an answer was computed from. */
 export function describeFacts (
-  { from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples }: Answered
+  { from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples, cohorts }: Answered
 ): string {
+  const members = cohorts.map(({ name, as_of: at }) => ` · cohort ${name} as of ${formatZoned(at)}`).join('')
   return `${from} to ${to}, days of ${timezone} · ${bots ? 'with' : 'without'} bots · ${samples === 'weighted' ? 'sampled events scaled up' : 'sampled events not scaled up'} · complete through ${
-    through === null ? 'an unknown moment' : formatZoned(through)} · ${formatCounted(rows, 'row')} read · ${formatMs(ms)}`
+    through === null ? 'an unknown moment' : formatZoned(through)}${members} · ${formatCounted(rows, 'row')} read · ${formatMs(ms)}`
 }
 
 /** The query that gave the answer; who may run SQL opens it there. Behind the #, it stays in the browser. */

@@ -1,5 +1,7 @@
 import { useState } from 'preact/hooks'
 import { daysOf, periodOf } from '../../../engines/questions/calendar.ts'
+import { cohortNames } from '../flags/flag-filters.ts'
+import { showText } from '../format.ts'
 import { Parts } from '../frame/parts.tsx'
 import { projectId } from '../router.ts'
 import { currentSession } from '../session.ts'
@@ -114,9 +116,15 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
     <div class='toolbar'>
       <Checkbox label='Broken down by a property' isOn={breakdown !== null} onChange={(isOn) => edit(isOn ? { property: '', limit: 10 } : null)} />
       {breakdown !== null && (
+        <Select
+          label='-Whose' value={breakdown.type ?? 'event'} options={[['event', 'of the event'], ['person', 'of the person'], ['cohort', 'cohorts']]}
+          onChange={(type) => edit(type === 'cohort' ? { type, cohorts: [] } : { property: '', limit: 10, ...breakdown.type !== 'cohort' && breakdown, type })}
+        />
+      )}
+      {breakdown?.type === 'cohort' && <CohortChoice value={breakdown.cohorts ?? []} onChange={(cohorts) => edit({ ...breakdown, cohorts })} />}
+      {breakdown !== null && breakdown.type !== 'cohort' && (
         <>
-          <Select label='-Whose' value={breakdown.type ?? 'event'} options={[['event', 'of the event'], ['person', 'of the person']]} onChange={(type) => edit({ ...breakdown, type })} />
-          <PropertyField label='Property' value={breakdown.property} names={names} isOfPerson={breakdown.type === 'person'} onChange={(property) => edit({ ...breakdown, property })} />
+          <PropertyField label='Property' value={breakdown.property ?? ''} names={names} isOfPerson={breakdown.type === 'person'} onChange={(property) => edit({ ...breakdown, property })} />
           <NumberField label='Top values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
           {definition.kind === 'funnel' && (
             <>
@@ -127,6 +135,16 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
         </>
       )}
     </div>
+  )
+}
+
+function CohortChoice ({ value, onChange }: { value: readonly number[], onChange: (value: number[]) => void }) {
+  const names = [...cohortNames.value]
+  if (names.length === 0) return <span class='hint'>The project has no cohorts.</span>
+  return (
+    <select multiple required aria-label='Cohorts' size={Math.min(6, names.length)} onChange={({ currentTarget: { selectedOptions } }) => onChange([...selectedOptions].map((option) => Number(option.value)))}>
+      {names.map(([id, name]) => <option key={id} value={id} selected={value.includes(Number(id))}>{showText(name, 60)}</option>)}
+    </select>
   )
 }
 

@@ -1,7 +1,7 @@
 /** Fields that choose events and properties among those that exist, with how often they came. */
 import { useRef, useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
-import { ComparisonFields } from '../flags/filter-editor.tsx'
+import { CohortFields, ComparisonFields } from '../flags/filter-editor.tsx'
 import { OPERATORS, type PropertyFilter, replaceAt } from '../flags/flag-filters.ts'
 import { formatCount } from '../format.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
@@ -95,10 +95,11 @@ interface EventFieldProps {
   names: Names
   mayBeAny?: boolean
   withPersons?: boolean
+  withCohorts?: boolean
   onChange: (value: EventChoice) => void
 }
 
-export function EventField ({ label, value, names, mayBeAny = true, withPersons = false, onChange }: EventFieldProps) {
+export function EventField ({ label, value, names, mayBeAny = true, withPersons = false, withCohorts = withPersons, onChange }: EventFieldProps) {
   const { event, where } = value
   const list = useFocusOnParts<HTMLDivElement>(where.length)
   const volume = event === null ? undefined : names.events?.get(event)
@@ -120,7 +121,7 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
       </div>
       {where.map((filter, index) => (
         <ConditionFields
-          key={index} filter={filter} label={`${label}, condition ${index + 1}`} names={names} withPersons={withPersons}
+          key={index} filter={filter} label={`${label}, condition ${index + 1}`} names={names} withPersons={withPersons} withCohorts={withCohorts}
           onChange={(next) => onChange({ ...value, where: replaceAt(where, index, next) })}
         />
       ))}
@@ -131,14 +132,31 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
 /** Those of flags that a query has as well. */
 const OPERATORS_OF_EVENTS = Object.entries(OPERATORS).filter(([name]) => !/^(?:is_date|semver)/.test(name))
 
-interface ConditionFieldsProps { filter: PropertyFilter, label: string, names: Names, withPersons: boolean, onChange: (filter: PropertyFilter | null) => void }
+const NO_CONDITION: PropertyFilter = { key: '', operator: 'exact', value: '' }
+const IN_COHORT: PropertyFilter = { type: 'cohort', key: 'id', operator: 'in', value: '' }
 
-function ConditionFields ({ filter, label, names, withPersons, onChange }: ConditionFieldsProps) {
+interface ConditionFieldsProps extends Required<Pick<EventFieldProps, 'label' | 'names' | 'withPersons' | 'withCohorts'>> {
+  filter: PropertyFilter
+  onChange: (filter: PropertyFilter | null) => void
+}
+
+function ConditionFields ({ filter, label, names, withPersons, withCohorts, onChange }: ConditionFieldsProps) {
   return (
     <div class='toolbar' role='group' aria-label={label} data-part>
-      {withPersons && <Select label='where' value={filter.type ?? 'event'} options={[['event', 'the event’s'], ['person', 'the person’s']]} onChange={(type) => onChange({ ...filter, type })} />}
-      <PropertyField label={withPersons ? '-Property' : 'where'} value={filter.key} names={names} isOfPerson={filter.type === 'person'} onChange={(key) => onChange({ ...filter, key })} />
-      <ComparisonFields of={filter} operators={OPERATORS_OF_EVENTS} onChange={onChange} />
+      {(withPersons || withCohorts) && (
+        <Select
+          label='where' value={filter.type ?? 'event'} options={[['event', 'the event’s'], ...withPersons ? [['person', 'the person’s']] as const : [], ['cohort', 'the person is']]}
+          onChange={(type) => onChange(type === 'cohort' ? { ...IN_COHORT } : { ...filter.type === 'cohort' ? NO_CONDITION : filter, type })}
+        />
+      )}
+      {filter.type === 'cohort'
+        ? <CohortFields filter={filter} onChange={onChange} />
+        : (
+          <>
+            <PropertyField label={withPersons || withCohorts ? '-Property' : 'where'} value={filter.key} names={names} isOfPerson={filter.type === 'person'} onChange={(key) => onChange({ ...filter, key })} />
+            <ComparisonFields of={filter} operators={OPERATORS_OF_EVENTS} onChange={onChange} />
+          </>
+          )}
       <button type='button' onClick={() => onChange(null)}>Remove<span class='hidden'> {label}</span></button>
     </div>
   )

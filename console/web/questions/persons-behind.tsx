@@ -9,7 +9,7 @@ import { useLoaded } from '../load.ts'
 import { fileName, offerFile } from '../offer-file.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Dialog, Show, Time } from '../states.tsx'
+import { Checkbox, Dialog, Show, Time } from '../states.tsx'
 import type { Definition } from './question-definition.ts'
 
 /** Position of a number in an answer, as the API takes it. */
@@ -93,21 +93,23 @@ export function PersonsBehind ({ definition, behind: { title, cell }, onClose }:
 
 interface SaveCohortProps { title: string, question: { definition: Definition, cell: Cell }, onClose: () => void }
 
-/** Keeps who is behind the number now; who did it later is not added. */
+/** Keeps who is behind the number now, or finds them again every few minutes. */
 function SaveCohort ({ title, question, onClose }: SaveCohortProps) {
   const [saved, setSaved] = useState<Schema<'Cohort'>>()
+  const [living, setLiving] = useState(false)
   const save = async (texts: Record<string, string>): Promise<void> =>
-    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question } }))
+    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question, living } }))
   if (saved === undefined) {
     return (
       <TextsDialog title='Save as a cohort' texts={{ name: title.slice(0, 200) }} save={save} onClose={() => {}}>
-        <p class='hint'>These persons, as of now. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.</p>
+        <Checkbox label='Living: found again every five minutes' isOn={living} onChange={setLiving} />
+        <p class='hint'>{living ? 'All persons behind this number; a number of a fixed day stays that of the day.' : 'These persons, as of now. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.'}</p>
       </TextsDialog>
     )
   }
   return (
     <Dialog title={`Saved: ${showText(saved.name, 80)}`} onClose={onClose}>
-      <p role='status'>The cohort has {formatCounted(saved.people, 'person', 'persons')}. <a {...linkTo(`/projects/${projectId.value}/flags/new?cohort=${saved.id}`)}>New flag for it</a></p>
+      <p role='status'>{saved.people === null ? 'Its persons will be found within seconds.' : `The cohort has ${formatCounted(saved.people, 'person', 'persons')}.`} <a {...linkTo(`/projects/${projectId.value}/flags/new?cohort=${saved.id}`)}>New flag for it</a></p>
       <p class='actions'><button type='button' onClick={onClose}>Close</button></p>
     </Dialog>
   )

@@ -1,7 +1,7 @@
 /** Definitions of questions as the console writes them, and they and their comparisons as sentences. */
 import type { FunnelAnswer, LifecycleAnswer, PathsAnswer, RetentionAnswer, StickinessAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { Schema } from '../../api-types.ts'
-import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
+import { cohortNames, describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
 import { formatMs, formatterOf } from '../format.ts'
 import type { ChartKind } from '../sql/chart-model.ts'
 
@@ -15,7 +15,14 @@ export interface Range { last?: number, unit?: string, whole?: boolean, from?: s
 /** `week_starts` null: as the project's weeks do. */
 interface Shared { version: 1, range: Range, include_bots: boolean, week_starts: string | null }
 /** `order` and `attribution` are of funnels. */
-interface Breakdown { type?: string, property: string, limit: number, order?: string, attribution?: string }
+export interface Breakdown {
+  type?: string
+  property?: string
+  limit?: number
+  cohorts?: number[]
+  order?: string
+  attribution?: string
+}
 
 export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean, formula: string | null, display?: ChartKind | undefined }
 /** Of the steps, counted from 1, between which it must not happen. */
@@ -150,7 +157,8 @@ export const RANGES = [
 export const describeUnits = ({ last = 30, unit = 'day', whole = false }: Range): string => `${last} ${whole ? 'whole ' : ''}${unit}`
 
 function by (breakdown: Breakdown | null): string {
-  return breakdown === null ? '' : `, by ${breakdown.attribution === 'any' ? 'any ' : ''}${breakdown.type === 'person' ? 'the person’s ' : ''}${breakdown.property}`
+  if (breakdown?.type === 'cohort') return ', by cohort'
+  return breakdown === null ? '' : `, by ${breakdown.attribution === 'any' ? 'any ' : ''}${breakdown.type === 'person' ? 'the person’s ' : ''}${breakdown.property ?? ''}`
 }
 
 /** A value of a breakdown; labels that are not values are in parentheses. */
@@ -159,6 +167,7 @@ export function partName ({ part, value }: { part: string, value: string | null 
     case 'all': return 'everybody'
     case 'not_set': return '(not set)'
     case 'rest': return '(all others)'
+    case 'cohort': return cohortNames.value.get(value ?? '') ?? `cohort ${value ?? ''}`
     default: return value === '' ? '(empty)' : value ?? ''
   }
 }

@@ -1,3 +1,4 @@
+import { useCohortNames } from '../flags/cohorts.ts'
 import { showText, zoneLabel } from '../format.ts'
 import { ListScreen, searched } from '../frame/lists.tsx'
 import { useList } from '../paging.tsx'
@@ -11,6 +12,7 @@ const isKind = (text: string | undefined): text is Kind => text !== undefined &&
 
 export function QuestionsScreen () {
   const [, , , id, kind] = path.value
+  useCohortNames()
   if (id === 'new') return <Workbench key={kind} stored={undefined} first={newDefinition(isKind(kind) ? kind : 'trend')} onSaved={() => {}} />
   if (id !== undefined) return <QuestionDetail key={id} id={id} />
   return <QuestionList />

@@ -1,4 +1,4 @@
-import { byBytes, largest, meets, type PlainEvent, type PlainQuestion, tagOf } from './plain-question.ts'
+import { byBytes, largest, meets, type PlainEvent, type PlainQuestion, tagOf, tagsOf } from './plain-question.ts'
 
 function countByTime (took: number[], windowMs: number): number[] {
   const all = [...MINUTES.map((minutes) => minutes * 60_000), ...DAYS.map((days) => days * 86_400_000)]
@@ -32,16 +32,18 @@ export function plainFunnel (question: PlainQuestion, events: PlainEvent[]): unk
     const entries = list.filter((each) => order === 'any_order' || each.steps.includes(0))
     if (entries.length === 0) return []
     const first = Math.min(...entries.map(({ at }) => at))
-    const tagsOf = (of: typeof list): string[] => of.filter((each) => each.steps.length > 0)
+    const tagsOfAll = (of: typeof list): string[] => of.filter((each) => each.steps.length > 0)
       .map(({ event }) => tagOf(breakdown, event)).sort(byBytes)
-    const tags = attribution === 'any' ? [...new Set(tagsOf(list))] : tagsOf(entries.filter(({ at }) => at === first)).slice(0, 1)
+    const tags = breakdown?.type === 'cohort'
+      ? tagsOf(breakdown, list[0]!.event)
+      : attribution === 'any' ? [...new Set(tagsOfAll(list))] : tagsOfAll(entries.filter(({ at }) => at === first)).slice(0, 1)
     const walk = order === 'any_order' ? walkAnyOrder : walkInOrder
     return [{ tags, took: walk(list, steps.length, windowMs) }]
   })
   const ranks = new Map<string, number>()
   for (const tag of walks.flatMap(({ tags }) => tags)) ranks.set(tag, (ranks.get(tag) ?? 0) + 1)
   const top = largest(ranks, breakdown?.limit ?? 1)
-  const shown = (walk: Walk): string[] => [...new Set(walk.tags.map((tag) => top.has(tag) ? tag : 'rest'))]
+  const shown = (walk: Walk): string[] => [...new Set(walk.tags.map((tag) => breakdown?.type === 'cohort' || top.has(tag) ? tag : 'rest'))]
   const summary = (of: Walk[]): unknown => steps.map((_, step) => {
     const took = of.flatMap((walk) => walk.took[step] ?? []).sort((a, b) => a - b)
     const within = (tenths: number): number | null => took[Math.ceil(took.length * tenths / 10) - 1] ?? null

@@ -13,6 +13,8 @@ export interface PlainEvent {
   groups: Record<string, string>
   /** Those of the person as it is now; none of one that was deleted, or never had any. */
   personProperties: Record<string, unknown>
+  /** Those that the person is in. */
+  cohorts: ReadonlySet<number>
 }
 
 interface PlainCondition { type?: string, key: string, operator: string, value?: unknown }
@@ -27,7 +29,7 @@ export interface PlainQuestion {
   week_starts: string
   interval: string
   series: (PlainChoice & { measure: string, property?: string })[]
-  breakdown: { type?: string, property: string, limit: number } | null
+  breakdown: { type?: string, property: string, limit: number, cohorts?: readonly number[] } | null
   /** Of a funnel that is broken down. */
   attribution: string
   compare: boolean
@@ -52,6 +54,7 @@ export interface PlainWorld { events: PlainEvent[], timezone: string, now: numbe
 
 export function meets ({ event = null, where = [] }: PlainChoice, of: PlainEvent): boolean {
   return (event === null || event === of.event) && where.every(({ type, key, operator, value }) => {
+    if (type === 'cohort') return of.cohorts.has(Number(value)) === (operator === 'in')
     const { test, whenAbsent } = findOperator(operator)!(value, { timezone: 'UTC', invalid: (message) => { throw new Error(message) } })
     const properties = type === 'person' ? of.personProperties : of.properties
     return Object.hasOwn(properties, key) ? test(properties[key], 0) : whenAbsent
@@ -63,6 +66,13 @@ export function tagOf (breakdown: PlainQuestion['breakdown'], { properties, pers
   const value = (breakdown.type === 'person' ? personProperties : properties)[breakdown.property]
   if (value === undefined) return 'not_set'
   return `value ${typeof value === 'string' ? value : JSON.stringify(value)}`
+}
+
+/** Parts that an event counts in: of cohorts all of its person's. */
+export function tagsOf (breakdown: PlainQuestion['breakdown'], event: PlainEvent): string[] {
+  if (breakdown?.type !== 'cohort') return [tagOf(breakdown, event)]
+  const own = (breakdown.cohorts ?? []).filter((id) => event.cohorts.has(id)).map((id) => `value ${id}`)
+  return own.length === 0 ? ['not_set'] : own
 }
 
 /** As ClickHouse orders texts; the marks that say that a property is not set come first. */

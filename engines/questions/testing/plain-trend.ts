@@ -1,5 +1,5 @@
 import type { PlainCalendar } from './plain-calendar.ts'
-import { largest, meets, type PlainEvent, type PlainQuestion, tagOf } from './plain-question.ts'
+import { largest, meets, type PlainEvent, type PlainQuestion, tagOf, tagsOf } from './plain-question.ts'
 
 function numberOf (value: unknown): number | null {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
@@ -48,10 +48,11 @@ export function plainTrend (question: PlainQuestion, events: PlainEvent[], calen
   const lines = (test: (at: number) => boolean, starts = calendar.labelsOf(test)): unknown => {
     const tagged = question.series.map((series) => {
       const top = topOf(formula === null ? series : question.series[0]!)
-      const groups = Map.groupBy(chosenOf(series).filter(({ at }) => test(at)), (event) => {
-        const tag = tagOf(breakdown, event)
-        return breakdown === null || top.has(tag) ? tag : 'rest'
-      })
+      const isShown = (tag: string): boolean => breakdown === null || breakdown.type === 'cohort' || top.has(tag)
+      const shown = chosenOf(series).filter(({ at }) => test(at))
+        .flatMap((event) => tagsOf(breakdown, event).map((tag) => ({ event, tag: isShown(tag) ? tag : 'rest' })))
+      const byTag = [...Map.groupBy(shown, ({ tag }) => tag)]
+      const groups = new Map(byTag.map(([tag, of]) => [tag, of.map(({ event }) => event)]))
       if (breakdown === null && groups.size === 0) groups.set('all', [])
       return groups
     })

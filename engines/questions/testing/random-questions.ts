@@ -57,9 +57,15 @@ const CONDITIONS: readonly RandomCondition[] = [
   { key: 'plan', operator: 'exact', value: "o'x\\n" }
 ]
 
+export const randomCondition = (random: Random): RandomCondition => pickOne(CONDITIONS, random)
+
+/** Cohorts that questions name. */
+export const COHORTS = [11, 12, 13] as const
+
 function randomChoice (random: Random, mayBeAny = true): { event: string | null, where: RandomCondition[] } {
-  const where = (): RandomCondition =>
-    ({ ...pickOne(CONDITIONS, random), ...random() < 0.4 ? { type: 'person' } : {} })
+  const where = (): RandomCondition => random() < 0.25
+    ? { type: 'cohort', key: 'id', operator: pickOne(['in', 'not_in'], random), value: pickOne(COHORTS, random) }
+    : { ...randomCondition(random), ...random() < 0.4 ? { type: 'person' } : {} }
   const event = mayBeAny && random() < 0.15 ? null : pickOne(EVENTS, random)
   return { event, where: random() < 0.3 ? [where(), ...random() < 0.3 ? [where()] : []] : [] }
 }
@@ -92,7 +98,7 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
       formula: series.length === 2 && random() < 0.6 ? pickOne(Object.keys(FORMULAS), random) : null,
       kind, range, interval, compare, order, steps, include_bots: random() < 0.3, week_starts: pickOne(['monday', 'sunday'], random),
       series,
-      breakdown: random() < 0.5 ? { ...random() < 0.3 && { type: 'person' }, property: pickOne(['plan', 'plan', 'amount'], random), limit: pickOne([1, 3, 25], random) } : null,
+      breakdown: random() < 0.15 ? { type: 'cohort', property: '', limit: COHORTS.length, cohorts: COHORTS.slice(Math.floor(random() * 3)) } : random() < 0.5 ? { ...random() < 0.3 && { type: 'person' }, property: pickOne(['plan', 'plan', 'amount'], random), limit: pickOne([1, 3, 25], random) } : null,
       attribution: pickOne(['first', 'any'], random),
       window: pickOne([{ value: 10, unit: 'minute' }, { value: 5, unit: 'hour' }, { value: 3, unit: 'day' }, { value: 60, unit: 'day' }], random),
       start: randomChoice(random), returning: randomChoice(random), cohort: pickOne(['first', 'any'], random),

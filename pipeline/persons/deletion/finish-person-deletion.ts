@@ -175,6 +175,12 @@ function listWork ({ isErasure }: PersonDeletion): Work[] {
       where: `${copies} AND (person_id IN {uuids: Array(UUID)} OR old_person_id IN {uuids: Array(UUID)})`
     },
     {
+      table: 'cohort_members',
+      where: 'project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}',
+      // Its version would be incomplete without the rows.
+      change: "UPDATE person_id = toUUID('00000000-0000-0000-0000-000000000000')"
+    },
+    {
       table: WARNINGS_TABLE,
       where: `project_id = {project: UInt32} AND (${SAMPLES_OF_PERSON})`,
       // The counts name nobody and stay.

@@ -1,0 +1,165 @@
+/** What a cohort is made of: what persons are like, what they did, and other cohorts, in groups of AND and OR. */
+import { DefinitionError, invalidField } from '../errors.ts'
+import { isFields } from '../fields.ts'
+import { type PropertyCondition, readCondition, readConditions, readMembership } from '../operators/property-conditions.ts'
+import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
+import { addPeriods } from './calendar.ts'
+import type { EventChoice } from './question.ts'
+
+export type CohortNode =
+  | { type: 'AND' | 'OR', values: CohortNode[] }
+  | { type: 'NOT', value: CohortNode }
+  | { type: 'person', condition: PropertyCondition }
+  | { type: 'cohort', id: number }
+  | { type: 'did', behavior: Behavior }
+
+/** How often a person did something in a window that ends now. */
+export interface Behavior {
+  choice: EventChoice
+  window: { value: number, unit: CohortUnit }
+  operator: typeof TIMES[number]
+  times: number
+}
+
+const UNITS = ['hour', 'day', 'week', 'month', 'year'] as const
+type CohortUnit = typeof UNITS[number]
+
+const TIMES = ['gte', 'lte', 'exact', 'gt', 'lt'] as const
+
+/** Bounds of a cohort, beside those of a rule. */
+export const COHORT_LIMITS = {
+  behaviors: 20, conditions: RULE_LIMITS.conditions, times: 1_000_000, window: 10_000
+} as const
+
+const GROUPS = ['AND', 'OR'] as const
+
+/**
+ * Reads the filters of a cohort as they are stored: those of PostHog, as far as they can be computed from events and
+ * persons. Whatever would not be obeyed is refused.
+ *
+ * @throws {HttpError} 400 naming the field.
+ */
+export function readCohort (filters: unknown): CohortNode {
+  try {
+    const counts = { behaviors: 0, conditions: 0 }
+    return readNode(new Place(filters, ['filters']), 0, (kind, place) => {
+      if (++counts[kind] > COHORT_LIMITS[kind]) throw place.error(`A cohort has at most ${COHORT_LIMITS[kind]} ${kind}.`)
+    })
+  } catch (error) {
+    if (!(error instanceof DefinitionError)) throw error
+    throw invalidField(error.path.join('__'), error.message, 'invalid_input', error)
+  }
+}
+
+type CountPart = (kind: 'behaviors' | 'conditions', place: Place) => void
+
+function readNode (place: Place, depth: number, count: CountPart): CohortNode {
+  const { value } = place
+  if (depth > RULE_LIMITS.depth) throw place.error(`Groups are nested at most ${RULE_LIMITS.depth} deep.`)
+  if (isFields(value) && isFields(value['properties'])) return readNode(place.fields('properties')('properties'), depth, count)
+  if (!isFields(value) || 'values' in value) {
+    const field = place.fields('type', 'values')
+    const type = field('type').value === undefined ? 'AND' : field('type').oneOf(GROUPS)
+    return { type, values: field('values').entries(COHORT_LIMITS.conditions).map((each) => readNode(each, depth + 1, count)) }
+  }
+  count('conditions', place)
+  const { negation = false } = value
+  if (typeof negation !== 'boolean') throw new DefinitionError([...place.path, 'negation'], 'true or false is expected.')
+  const node = readLeaf(place, value, count)
+  return negation ? { type: 'NOT', value: node } : node
+}
+
+function readLeaf (place: Place, value: Readonly<Record<string, unknown>>, count: CountPart): CohortNode {
+  const path = place.path.join('__')
+  const type = value['type'] === undefined ? 'person' : new Place(value['type'], [...place.path, 'type']).oneOf(['person', 'cohort', 'behavioral'])
+  if (type === 'behavioral') {
+    count('behaviors', place)
+    return { type: 'did', behavior: readBehavior(place) }
+  }
+  const field = place.fields('key', 'value', 'type', 'operator', 'negation', 'label', 'cohort_name')
+  if (type === 'cohort') {
+    const { operator, values: [id] } = readMembership(path, { ...value, operator: value['operator'] === 'exact' ? 'in' : value['operator'] })
+    const node: CohortNode = { type, id: Number(id) }
+    return operator === 'in' ? node : { type: 'NOT', value: node }
+  }
+  if (field('key').propertyName() === 'distinct_id') throw field('key').error('A person may have several distinct ids, none of which is a property.')
+  return { type, condition: readCondition(path, { ...value, type }, [type]) }
+}
+
+function readBehavior (place: Place): Behavior {
+  const field = place.fields('type', 'value', 'key', 'event_type', 'event_filters', 'time_value', 'time_interval', 'explicit_datetime', 'operator', 'operator_value', 'negation')
+  const kind = field('value').oneOf(['performed_event', 'performed_event_multiple'])
+  if (field('event_type').value !== undefined) field('event_type').oneOf(['events'])
+  const { value: event } = field('key')
+  if (typeof event !== 'string' || event === '' || event.length > RULE_LIMITS.nameLength) throw field('key').error(`The name of an event is expected, of 1 to ${RULE_LIMITS.nameLength} characters.`)
+  const where = readConditions(field('event_filters').path.join('__'), field('event_filters').value)
+  const choice = { event, where }
+  const window = readWindow(field)
+  if (kind === 'performed_event') {
+    for (const name of ['operator', 'operator_value']) if (field(name).value != null) throw field(name).error('Only performed_event_multiple counts.')
+    return { choice, window, operator: 'gte', times: 1 }
+  }
+  return { choice, window, operator: field('operator').oneOf(TIMES), times: readInteger(field('operator_value'), 0, COHORT_LIMITS.times) }
+}
+
+const LETTERS: Readonly<Record<string, CohortUnit>> = { h: 'hour', d: 'day', w: 'week', m: 'month', y: 'year' }
+
+/** `time_value` and `time_interval`, or `explicit_datetime`: `-30d`. */
+function readWindow (field: (name: string) => Place): Behavior['window'] {
+  const explicit = field('explicit_datetime')
+  if (explicit.value == null) return { value: readInteger(field('time_value'), 1, COHORT_LIMITS.window), unit: field('time_interval').oneOf(UNITS) }
+  const both = ['time_value', 'time_interval'].map(field).find(({ value }) => value != null)
+  if (both !== undefined) throw both.error('A window is either time_value and time_interval, or explicit_datetime.')
+  const [, value, letter = ''] = /^-(\d{1,5})([hdwmy])$/.exec(String(explicit.value)) ?? []
+  const unit = LETTERS[letter]
+  if (unit === undefined) throw explicit.error('A window that ends now is expected, such as -30d.')
+  return { value: readInteger(new Place(Number(value), explicit.path), 1, COHORT_LIMITS.window), unit }
+}
+
+function readInteger (place: Place, least: number, most: number): number {
+  const { value } = place
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value
+  throw place.error(`A whole number from ${least} to ${most} is expected.`)
+}
+
+const HOUR_MS = 3_600_000
+const LENGTH_MS = { hour: HOUR_MS, day: 24 * HOUR_MS, week: 168 * HOUR_MS } as const
+
+/** When a window begins that ends at a moment, in Unix milliseconds; months and years by the calendar of UTC. */
+export function windowStart ({ value, unit }: Behavior['window'], now: number): number {
+  if (unit !== 'month' && unit !== 'year') return now - value * LENGTH_MS[unit]
+  const today = new Date(now).toISOString().slice(0, 10)
+  const months = unit === 'month' ? value : 12 * value
+  return Date.parse(addPeriods(today, -months, 'month')) + now - Date.parse(today)
+}
+
+/** Whether filters ask what persons did; these cohorts are lists, found anew every few minutes. */
+export function hasBehavior (filters: unknown): boolean {
+  if (Array.isArray(filters)) return filters.some(hasBehavior)
+  return isFields(filters) && (filters['type'] === 'behavioral' || Object.values(filters).some(hasBehavior))
+}
+
+/** The cohorts that filters of a flag or a cohort, or a definition or a compiled question name, however deep. */
+export function cohortsOf (value: unknown): Set<number> {
+  if (Array.isArray(value)) return new Set(value.flatMap((item) => [...cohortsOf(item)]))
+  if (!isFields(value)) return new Set()
+  const own = value['type'] === 'cohort' ? [value['value'], value['values'], value['cohorts']].flat(2).map(Number).filter(Number.isInteger) : []
+  return new Set([...own, ...Object.values(value).flatMap((item) => [...cohortsOf(item)])])
+}
+
+/** Replaces cohorts by what they are made of; lists stay. @throws {HttpError} for what cannot be computed. */
+export function expandCohorts (
+  node: CohortNode, find: (id: number) => unknown, outer: readonly number[] = []
+): CohortNode {
+  switch (node.type) {
+    case 'AND': case 'OR': return { ...node, values: node.values.map((each) => expandCohorts(each, find, outer)) }
+    case 'NOT': return { ...node, value: expandCohorts(node.value, find, outer) }
+    case 'cohort': {
+      const filters = find(node.id)
+      if (filters === undefined) throw invalidField('filters', `Cohort ${node.id} does not exist.`, 'invalid')
+      if (outer.includes(node.id)) throw invalidField('filters', `Cohort ${node.id} depends on itself.`, 'invalid')
+      return filters === null ? node : expandCohorts(readCohort(filters), find, [...outer, node.id])
+    }
+    default: return node
+  }
+}
