@@ -1,8 +1,8 @@
 /** Cohorts are refreshed by the task, whole, for questions (ClickHouse) and for flags (Postgres). */
 import t from 'tap'
-import { membersSql } from '../../../engines/questions/question-sql.ts'
-import { createLogger } from '../../../platform/logger.ts'
-import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
+import { membersSql } from '../../engines/questions/question-sql.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { createListCohorts } from './cohort-task.ts'
 
 const [{ sql }, { url, client }] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])

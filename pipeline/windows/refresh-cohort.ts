@@ -1,12 +1,12 @@
 import { pipeline } from 'node:stream/promises'
-import { type Calendar, resolveRange } from '../../../engines/questions/calendar.ts'
-import { expandCohorts, hasBehavior, readCohort } from '../../../engines/questions/cohort-definition.ts'
-import { compileCohort, takesCopies } from '../../../engines/questions/cohort-sql.ts'
-import { type Cell, compilePersons } from '../../../engines/questions/compile-question.ts'
-import { readQuestion } from '../../../engines/questions/read-question.ts'
-import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import type { Logger } from '../../../platform/logger.ts'
-import type { Sql, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
+import { type Calendar, resolveRange } from '../../engines/questions/calendar.ts'
+import { expandCohorts, hasBehavior, readCohort } from '../../engines/questions/cohort-definition.ts'
+import { compileCohort, takesCopies } from '../../engines/questions/cohort-sql.ts'
+import { type Cell, compilePersons } from '../../engines/questions/compile-question.ts'
+import { readQuestion } from '../../engines/questions/read-question.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 
 export interface CohortDeps {
   sql: Sql

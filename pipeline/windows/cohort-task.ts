@@ -2,8 +2,8 @@
  * Living membership: a task finds the members of each cohort anew, one cohort after another, in the one process that
  * holds the lease. Each gets at most a twentieth of a core: the longer it takes, the longer until the next time.
  */
-import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import type { ListWindowTasks } from '../window-task.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { ListWindowTasks } from './window-task.ts'
 import { type Cohort, type CohortDeps, dropCohort, refreshCohort } from './refresh-cohort.ts'
 
 /** Least time between two refreshes of a cohort: in seconds, and as a multiple of what the last one took. */
