@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 87_795,
+  lines: 88_748,
   serverLines: 5_500,
   platformLines: 4_768,
-  trackedFiles: 1_688,
+  trackedFiles: 1_699,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
