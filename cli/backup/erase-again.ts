@@ -25,7 +25,8 @@ export async function eraseAgain (
   let erased = 0
   for (const record of records) {
     const known = await sql`
-      SELECT 1 FROM erasures WHERE project_id = ${record.project_id} AND requested_at = ${record.requested_at} AND hashes = ${record.hashes}
+      SELECT 1 FROM erasures WHERE project_id = ${record.project_id} AND hashes = ${record.hashes}
+        AND date_trunc('milliseconds', requested_at) = ${record.requested_at}
         AND filter IS NOT DISTINCT FROM ${(record.filter ?? null) && sql.json({ ...record.filter })}::jsonb`
     if (known.length > 0) continue
     const ids = await findIds(stores, record)

@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { type ClickHouse, connectClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { deletePerson } from '../../api/persons/delete-person.ts'
 import { queueNotifications } from '../../platform/notifications.ts'
+import { recordErasure } from '../../api/persons/erase-persons.ts'
+import { appendErasures } from '../../api/persons/erasure-file.ts'
+import { eraseAgain } from '../../cli/backup/erase-again.ts'
 import { findPersonByDistinctId } from '../../api/persons/find-person.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
@@ -158,6 +164,30 @@ t.test('finishes a deletion after ClickHouse was unavailable, and deletes events
 })
 
 /** Jo, whose phone was merged into her, and Ann; two events of each distinct id, and one of Jo in another project. */
+t.test('the record does not have the random ids of anonymised persons, and a backup with the record erases nothing again', async (t) => {
+  const stores = await startWithMergedPerson(t)
+  const { sql, clickhouse: { client }, connection: nats } = stores
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-test-erasures-'))
+  t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
+
+  await insertEvents(client, ['ann'], 1, '{ written by hand')
+  await recordErasure(sql, 1, { ids: ['ann'], removed: [] }, [])
+  await recordErasure(sql, 1, { ids: ['jo', 'phone'], removed: [] }, [])
+  const [{ ids }] = await sql<[{ ids: Record<string, string> }]>`SELECT anonymised->'ids' AS ids FROM person_deletions ORDER BY id DESC LIMIT 1`
+  t.same(Object.keys(ids).sort(), ['jo', 'phone'])
+  // One that cannot be finished holds up no other.
+  await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE done_at IS NOT NULL`).length === 1)
+  const record = JSON.stringify(await sql`SELECT object, before, after FROM record`)
+  t.match(record, /person_deletions/)
+  for (const random of Object.values(ids)) {
+    t.equal(await count(client, 'events FINAL', `distinct_id = '${random}'`), 2)
+    t.notOk(record.includes(random))
+  }
+
+  await appendErasures(sql, folder)
+  t.equal(await eraseAgain({ sql, clickhouse: client, nats }, [folder]), 0)
+})
+
 async function startWithMergedPerson (t: TestContext): Promise<PersonsStores & { persons: PersonApplier }> {
   const stores = await startPersonsStores(t)
   const { publish, start, waitUntilApplied, clickhouse: { client } } = stores
@@ -176,11 +206,13 @@ async function startWithMergedPerson (t: TestContext): Promise<PersonsStores & {
   return { ...stores, persons }
 }
 
-async function insertEvents (client: ClickHouse, distinctIds: readonly string[], project = 1): Promise<void> {
-  const times = { timestamp: '2026-01-01 00:00:00', received_at: '2026-01-01 00:00:00' }
+async function insertEvents (
+  client: ClickHouse, distinctIds: readonly string[], project = 1, properties = '{}'
+): Promise<void> {
+  const stored = { timestamp: '2026-01-01 00:00:00', received_at: '2026-01-01 00:00:00', properties }
   await client.insert({
     table: 'events',
-    values: distinctIds.map((id) => ({ project_id: project, uuid: randomUUID(), event: 'e', distinct_id: id, ...times })),
+    values: distinctIds.map((id) => ({ project_id: project, uuid: randomUUID(), event: 'e', distinct_id: id, ...stored })),
     format: 'JSONEachRow'
   })
 }

@@ -93,6 +93,7 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
   // Without NATS the rows are deleted all the same; the last pass comes later.
   const arrivedUntil = await findArrivedUntil(connection).catch(() => 0)
   const finished: PersonDeletion[] = []
+  const failures: unknown[] = []
   for (const deletion of open) {
     if (signal.aborted) break
     const requestedAt = deletion.requestedAt.getTime()
@@ -102,12 +103,18 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
     const isLast = !deletion.withEvents || (requestedAt < arrivedUntil && isComplete)
     // Deleted already; the last pass waits for the events in flight.
     if (deletion.doneAt !== null && !isLast) continue
-    if (!await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })) continue
+    const isDone = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS }).catch((error: unknown) => {
+      // It holds up no other.
+      failures.push(error)
+      return false
+    })
+    if (!isDone) continue
     logger.info({ deletion: deletion.id, isLast }, 'deleted a person')
     if (isLast) await recordSwept(sql, deletion)
     finished.push(deletion)
   }
   await forgetNotifications(sql, finished)
+  if (failures.length > 0) throw failures[0]
 }
 
 async function recordSwept (sql: Sql, { id, projectId, personUuids }: PersonDeletion): Promise<void> {
