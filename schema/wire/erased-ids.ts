@@ -83,10 +83,12 @@ export function isErasedByFilter ({ filters, latest }: ErasedIds, projectId: num
 
 export function matchesErased (filter: ErasedEvents, projectId: number, of: ErasableEvent): boolean {
   const { salt, event, persons, property, value, groupType, groupKey, from = -Infinity, to = Infinity } = filter
-  if (of.timestamp < from || of.timestamp >= to || (event !== undefined && of.event !== event)) return false
+  // A time that cannot be read is in no period.
+  if ((from !== -Infinity || to !== Infinity) && !(of.timestamp >= from && of.timestamp < to)) return false
+  if (event !== undefined && of.event !== event) return false
   if (persons !== undefined && !persons.includes(personUuid(projectId, of.distinctId))) return false
   if (property !== undefined) {
-    const own = of.properties[property]
+    const own = Object.hasOwn(of.properties, property) ? of.properties[property] : undefined
     if (own === undefined) return false
     if (value !== undefined && hashErased(salt, projectId, typeof own === 'string' ? own : stringifyJson(own)) !== value) return false
   }

@@ -1,23 +1,32 @@
+import { itemsOf } from '../../../engines/fields.ts'
 import { onEachShard, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Anonymised, anonymiseEvent } from '../../../schema/wire/anonymise.ts'
+import { personUuid } from '../../../schema/wire/identity.ts'
 import { conditionsOf, type EventRemoval, type RemovalDeps, sourceOf } from './event-removals.ts'
 
 /** Events per insert. Their uuids are sent in the URL. */
 const CHUNK_EVENTS = 1000
 
 /**
- * Stores the events of a removal again under random ids. To be called before any of them is removed. Safe to repeat,
- * also when some are: the tokens of the inserts are those of the first time.
+ * Stores the events of a removal again under random ids. To be called before any of them is removed. Safe to repeat:
+ * the tokens of the inserts are those of the first time, and once some are removed, all are copied.
  */
 export async function copyAnonymised (
   { clickhouse, cluster = '' }: RemovalDeps, removal: EventRemoval, by: Anonymised
 ): Promise<void> {
   const events = onEachShard(cluster, 'events')
   for (const [index, { where, params }] of conditionsOf(removal).entries()) {
+    const random = randomPersons(params, by)
     const rows = await queryRows<{ id: string }>(clickhouse, `
       SELECT DISTINCT toString(uuid) AS id FROM ${events} WHERE ${where} ORDER BY id SETTINGS final = 0`, params)
     for (let at = 0; at < rows.length; at += CHUNK_EVENTS) {
       const copied = rows.slice(at, at + CHUNK_EVENTS).map(({ id }) => id)
+      // A token counts in each month by itself, and what is left of the events falls into other chunks.
+      const [known] = await queryRows<{ count: string }>(clickhouse, `
+        SELECT uniqExact(uuid) AS count FROM ${events}
+        WHERE project_id = {project: UInt32} AND person_id IN {random: Array(UUID)} AND uuid IN {copied: Array(UUID)}
+        SETTINGS final = 0`, { project: params.project, random, copied })
+      if (Number(known?.count) === copied.length) continue
       const values = await queryRows<Record<string, unknown>>(clickhouse, `
         SELECT * EXCEPT (person_id, inserted_at) FROM ${events}
         WHERE ${where} AND uuid IN {copied: Array(UUID)} ORDER BY uuid, received_at SETTINGS final = 0`, { ...params, copied })
@@ -29,4 +38,11 @@ export async function copyAnonymised (
       })
     }
   }
+}
+
+/** What the persons of a condition become. */
+function randomPersons ({ project, uuids }: Record<string, unknown>, { ids }: Anonymised): string[] {
+  const old = new Set(itemsOf(uuids))
+  return Object.entries(ids).flatMap(([id, random]) =>
+    old.has(personUuid(Number(project), id)) ? [personUuid(Number(project), random)] : [])
 }

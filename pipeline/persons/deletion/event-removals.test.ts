@@ -6,6 +6,7 @@ import { queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type EventFilter, matchesErased, toErasedEvents } from '../../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../../schema/wire/identity.ts'
 import { toCopyTime } from '../../../schema/wire/persons-copies.ts'
+import { copyAnonymised } from './copy-anonymised.ts'
 import {
   allOf, announceRemoval, beginRemoval, completeRemoval, countRemaining, isRemovalOpen, listRetentionRemovals,
   type RemovalDeps, type RemovedEvents, startRemoval
@@ -145,7 +146,7 @@ t.test('a removal by filter takes the events that ingest leaves out', async (t) 
   })
   const filters: [EventFilter, number][] = [
     [{ event: 'paid' }, 6], [{ event: 'paid', persons: [personUuid(1, 'jo')] }, 3], [{ property: 'plan', value: 'pro' }, 4],
-    [{ property: 'plan', value: '2' }, 4], [{ property: 'note' }, 12], [{ property: 'none' }, 0],
+    [{ property: 'plan', value: '2' }, 4], [{ property: 'note' }, 12], [{ property: 'none' }, 0], [{ property: 'constructor' }, 0],
     [{ groupType: 'team', groupKey: 't3', event: 'seen' }, 2], [{ from: Date.UTC(2026, 0, 2), to: Date.UTC(2026, 0, 3) }, 4]
   ]
   for (const [filter, count] of filters) {
@@ -153,4 +154,35 @@ t.test('a removal by filter takes the events that ingest leaves out', async (t) 
     t.equal(await countRemaining(deps, allOf({ kind: 'filter', params: { project: 1, filter: erased, requested: Date.now() } })), count, JSON.stringify(filter))
     t.equal(events.filter((event) => matchesErased(erased, 1, event)).length, count)
   }
+  const timeless = { event: 'paid', distinctId: 'jo', timestamp: NaN, properties: {}, groups: [] }
+  const matches = (filter: EventFilter): boolean => matchesErased(toErasedEvents(filter, 1), 1, timeless)
+  t.same([matches({ to: 1 }), matches({ from: 1 }), matches({ event: 'paid' })], [false, false, true], 'an event in a letter may have no time')
+})
+
+t.test('events are copied under random ids once, also when some have been removed since', async (t) => {
+  const deps = await makeDeps(t)
+  const insert = async (first: string, count: number, at: string): Promise<unknown> => await deps.clickhouse.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: Array.from({ length: count }, () => ({
+      project_id: 1, uuid: first + randomUUID().slice(1), event: 'e', distinct_id: 'jo', timestamp: at, received_at: at, inserted_at: at, properties: '{}'
+    }))
+  })
+  await insert('0', 1000, '2026-01-02 00:00:00')
+  await insert('f', 2, '2026-02-02 00:00:00')
+  const removal = (await beginRemoval(deps, 'person:1', { kind: 'person', params: { project: 1, uuids: [personUuid(1, 'jo')], requested: Date.now() } }))!
+  const by = { ids: { jo: randomUUID() }, removed: [] }
+  const counts = async (): Promise<unknown> => await queryRows(deps.clickhouse, `
+    SELECT toString(day) AS day, toUInt32(sum(volume)) AS volume FROM event_volumes_by_day GROUP BY day ORDER BY day`)
+  const copied = [{ day: '2026-01-02', volume: 2000 }, { day: '2026-02-02', volume: 4 }]
+  const rows = async (): Promise<unknown> => await queryRows(deps.clickhouse, `
+    SELECT toYYYYMM(timestamp) AS month, toUInt32(count()) AS rows FROM events WHERE distinct_id != 'jo' GROUP BY month ORDER BY month SETTINGS final = 0`)
+  const stored = [{ month: 202601, rows: 1000 }, { month: 202602, rows: 2 }]
+
+  // Merges would make one row of two with the same uuid.
+  await deps.clickhouse.command({ query: 'ALTER TABLE events MODIFY SETTING max_bytes_to_merge_at_max_space_in_pool = 1' })
+  await copyAnonymised(deps, removal, by)
+  t.same([await rows(), await counts()], [stored, copied])
+  await deps.clickhouse.command({ query: "ALTER TABLE events DELETE WHERE distinct_id = 'jo' AND toYYYYMM(timestamp) = 202601 SETTINGS mutations_sync = 2" })
+  await copyAnonymised(deps, removal, by)
+  t.same([await rows(), await counts()], [stored, copied])
 })
