@@ -34,3 +34,10 @@ t.test('what cannot be done is said, with the exit code of its kind', async (t) 
   t.match(await run('--key', value, 'users', 'invite', 'cy@example.com', '--role', 'viewer'), { code: 1, err: /scope/ })
   t.match(JSON.parse((await run('--key', value, 'users', 'list', '--json')).out), [{ email: 'ann@example.com' }])
 })
+
+t.test('what persons to erase is one thing: ids, a filter of persons, or one of events', async (t) => {
+  for (const args of [['erase'], ['erase', 'jo', '--event', 'visit'], ['erase', 'jo', '--events'], ['anonymise']]) {
+    t.match(await run('persons', ...args, '--yes'), { code: 2, out: '' }, args.join(' '))
+  }
+  t.match(await run('persons', 'erase', 'jo', '--events', '--yes'), { err: /--events needs a filter/ })
+})

@@ -110,6 +110,8 @@ async function erase (
   const filter = { event, property, value, from: from?.toISOString(), to: to?.toISOString() }
   const isFiltered = Object.values(filter).some((each) => each !== undefined)
   if (isFiltered === (ids.length > 0)) throw new InvalidArgumentError('Give either distinct ids or a filter.')
+  // Ids alone take everything of their persons, which is more than was asked for.
+  if (events && ids.length > 0) throw new InvalidArgumentError('--events needs a filter in place of distinct ids.')
   const of = ids.length > 0 ? { distinct_ids: ids } : events ? { events: filter } : { persons: filter }
   const api = await context.api()
   const answer = await api.post('/api/projects/{project_id}/erasures', {
