@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_748,
+  lines: 88_782,
   serverLines: 5_500,
   platformLines: 4_768,
-  trackedFiles: 1_699,
+  trackedFiles: 1_700,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 153,
   casts: 273,
-  phrases: 76
+  phrases: 77
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
