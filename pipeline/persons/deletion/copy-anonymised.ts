@@ -21,7 +21,7 @@ export async function copyAnonymised (
       SELECT DISTINCT toString(uuid) AS id FROM ${events} WHERE ${where} ORDER BY id SETTINGS final = 0`, params)
     for (let at = 0; at < rows.length; at += CHUNK_EVENTS) {
       const copied = rows.slice(at, at + CHUNK_EVENTS).map(({ id }) => id)
-      // A token counts in each month by itself, and what is left of the events falls into other chunks.
+      // A token counts in each month by itself, and after a removal of some, others fall into a chunk.
       const [known] = await queryRows<{ count: string }>(clickhouse, `
         SELECT uniqExact(uuid) AS count FROM ${events}
         WHERE project_id = {project: UInt32} AND person_id IN {random: Array(UUID)} AND uuid IN {copied: Array(UUID)}
