@@ -1,5 +1,6 @@
 /** What was erased, without naming anybody: salted hashes of distinct ids, and filters with hashes of values. */
 import { hash, randomBytes } from 'node:crypto'
+import { isExactNumber } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { personUuid } from './identity.ts'
 
@@ -90,10 +91,17 @@ export function matchesErased (filter: ErasedEvents, projectId: number, of: Eras
   if (property !== undefined) {
     const own = Object.hasOwn(of.properties, property) ? of.properties[property] : undefined
     if (own === undefined) return false
-    if (value !== undefined && hashErased(salt, projectId, typeof own === 'string' ? own : stringifyJson(own)) !== value) return false
+    if (value !== undefined && hashErased(salt, projectId, textOf(own)) !== value) return false
   }
   if (groupType === undefined) return true
   return of.groups.some((type, i) => i % 2 === 0 && type === groupType && hashErased(salt, projectId, of.groups[i + 1] ?? '') === groupKey)
+}
+
+/** As ClickHouse writes what is stored: a whole number of more than 64 bits without its quotes, an exponent without +. */
+function textOf (value: unknown): string {
+  if (typeof value === 'string') return value
+  const json = stringifyJson(value)
+  return typeof value === 'number' || isExactNumber(value) ? json.replaceAll('"', '').replace('e+', 'e') : json
 }
 
 /** The condition on the table of events. */

@@ -2,6 +2,9 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import { parseStoredJson } from '../../../engines/body/parse-json.ts'
+import { stringifyJson } from '../../../engines/body/stringify-json.ts'
+import { fieldsOf } from '../../../engines/fields.ts'
 import { queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type EventFilter, matchesErased, toErasedEvents } from '../../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../../schema/wire/identity.ts'
@@ -134,19 +137,20 @@ t.test('a removal that may take the same events waits', async (t) => {
 t.test('a removal by filter takes the events that ingest leaves out', async (t) => {
   const deps = await makeDeps(t)
   const events = ['paid', 'seen'].flatMap((event) => ['jo', 'al'].flatMap((distinctId) => [1, 2, 3].map((day) => ({
-    event, distinctId, timestamp: Date.UTC(2026, 0, day), properties: { plan: day === 1 ? 'pro' : day, note: null }, groups: ['team', `t${day}`]
+    event, distinctId, timestamp: Date.UTC(2026, 0, day), properties: fieldsOf(parseStoredJson(day === 1 ? '{"plan": "pro", "note": null, "n": 12345678901234567890123, "x": 1e21}' : `{"plan": ${day}, "note": null}`)), groups: ['team', `t${day}`]
   }))))
   await deps.clickhouse.insert({
     table: 'events',
     format: 'JSONEachRow',
     values: events.map(({ event, distinctId, timestamp, properties, groups: [type = '', key] }) => ({
       project_id: 1, uuid: randomUUID(), event, distinct_id: distinctId, timestamp: toCopyTime(timestamp), received_at: '2026-01-05 00:00:00',
-      properties: JSON.stringify(properties), groups: { [type]: key }
+      properties: stringifyJson(properties), groups: { [type]: key }
     }))
   })
   const filters: [EventFilter, number][] = [
     [{ event: 'paid' }, 6], [{ event: 'paid', persons: [personUuid(1, 'jo')] }, 3], [{ property: 'plan', value: 'pro' }, 4],
     [{ property: 'plan', value: '2' }, 4], [{ property: 'note' }, 12], [{ property: 'none' }, 0], [{ property: 'constructor' }, 0],
+    [{ property: 'n', value: '12345678901234567890123' }, 4], [{ property: 'x', value: '1e21' }, 4],
     [{ groupType: 'team', groupKey: 't3', event: 'seen' }, 2], [{ from: Date.UTC(2026, 0, 2), to: Date.UTC(2026, 0, 3) }, 4]
   ]
   for (const [filter, count] of filters) {
