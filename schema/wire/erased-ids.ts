@@ -97,7 +97,7 @@ export function matchesErased (filter: ErasedEvents, projectId: number, of: Eras
   return of.groups.some((type, i) => i % 2 === 0 && type === groupType && hashErased(salt, projectId, of.groups[i + 1] ?? '') === groupKey)
 }
 
-/** As ClickHouse writes what is stored: a whole number of more than 64 bits without its quotes, an exponent without +. */
+/** As ClickHouse writes what is stored: whole numbers over 64 bits without quotes, an exponent without its plus. */
 function textOf (value: unknown): string {
   if (typeof value === 'string') return value
   const json = stringifyJson(value)
