@@ -100,10 +100,10 @@ export async function createTestApi (
   return showIn(project)
 }
 
-/** Injects one request and reads the answer, that of lines of JSON as text. */
+/** Injects one request and reads the answer; that of lines of JSON, or of a zip, as text. */
 export async function send (app: FastifyInstance, request: InjectOptions): Promise<TestAnswer> {
   const response = await app.inject(request)
-  const isLines = String(response.headers['content-type']).startsWith('application/x-ndjson')
-  const body: unknown = response.body === '' ? undefined : isLines ? response.body : JSON.parse(response.body)
+  const isText = /^application\/(x-ndjson|zip)/.test(String(response.headers['content-type']))
+  const body: unknown = response.body === '' ? undefined : isText ? response.body : JSON.parse(response.body)
   return { status: response.statusCode, headers: response.headers, body }
 }

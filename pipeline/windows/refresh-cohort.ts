@@ -109,7 +109,7 @@ async function copyList (
         SELECT p.uuid AS person FROM cohort_members AS m JOIN persons AS p ON p.id = m.person_id WHERE m.cohort_id = ${id}
         UNION ALL SELECT '00000000-0000-0000-0000-000000000000'
       ) AS members) TO STDOUT`)
-    await clickhouse.insert({ table: `"${database}".cohort_members`, values, format: 'TabSeparated' })
+    await clickhouse.insert({ table: `"${database}".cohort_members`, values, format: 'TabSeparated', clickhouse_settings: { async_insert: 0 } })
   })
 }
 
