@@ -38,7 +38,7 @@ interface Installation {
   natsUrl: string
 }
 
-t.test(`${ERASED} of ${PERSONS} people erased under load with ${KILLS} kills stay erased`, async (t) => {
+await t.test(`${ERASED} of ${PERSONS} people erased under load with ${KILLS} kills stay erased`, async (t) => {
   const root = await mkdtemp(path.join(tmpdir(), 'millrace-check-erasure-'))
   t.teardown(async () => { await rm(root, { recursive: true, force: true }) })
   const settings = await chooseSettings(path.join(root, 'data'))
