@@ -5,6 +5,9 @@
  * A look first reads totals that only grow: rows by insert (`inserted_at` has an index, and recent rows are in small
  * parts) and warnings by source and minute (the sort key). It then reads rows of what grew, as many as it shows. Counts
  * are exact, and the cost does not depend on the size of the table.
+ *
+ * Stored rows are read, because copying events on their way would cost every event, and report one whose insert may
+ * still fail.
  */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { NOT_STORED, WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
