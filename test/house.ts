@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_790,
+  lines: 88_793,
   serverLines: 5_500,
   platformLines: 4_768,
-  trackedFiles: 1_700,
+  trackedFiles: 1_698,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
