@@ -121,7 +121,7 @@ t.test('administration in the console', async (t) => {
     const { page } = await openPage(context, stack.url, '/keys')
     await logIn(page, key)
     await page.getByRole('heading', { name: 'Users', exact: true }).waitFor()
-    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Connect', 'Exports', 'Usage', 'Keys'])
+    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Connect', 'Exports', 'Targets', 'Usage', 'Keys'])
     t.equal(await page.getByRole('button', { name: /^(New|Rotate|Revoke)/ }).count(), 0)
     t.equal((await page.request.get(`${stack.url}/api/status`, { headers: { 'millrace-console': '1' } })).status(), 403)
     await context.close()

@@ -2,6 +2,7 @@ import { useEffect } from 'preact/hooks'
 import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { projectId } from '../router.ts'
+import { may } from '../session.ts'
 import { cohortAges, cohortNames } from './flag-filters.ts'
 
 /** Reads the names of the project's cohorts, so that sentences about flags say them; without them they say ids. */
@@ -10,6 +11,7 @@ export function useCohortNames (): void {
   useEffect(() => {
     const ended = new AbortController()
     cohortNames.value = new Map()
+    if (!may('feature_flag:read')) return
     request<{ results: Schema<'Cohort'>[] }>(`/api/projects/${project}/cohorts`, { signal: ended.signal })
       .then(({ results }) => {
         cohortNames.value = new Map(results.map(({ id, name }) => [String(id), name]))

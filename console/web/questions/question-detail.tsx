@@ -119,7 +119,7 @@ function Answers ({ asked: { definition, round }, isPhone, isOld, onAsk }: Answe
   const place = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current, isPhone) }, [answer.value])
   return (
-    <div ref={place} tabIndex={-1}>
+    <div ref={place} tabIndex={-1} class={isPhone && answer.value === undefined && answer.isLoading ? 'first-answer' : ''}>
       {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed: ask again.</p>}
       <Show of={answer} what='The answer, for a minute at most'>{(answered) => <AnswerView answered={answered} definition={definition} onAsk={onAsk} />}</Show>
     </div>
