@@ -76,9 +76,19 @@ const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
     described.description = [described.description, `Requires the scope ${scope}.`].filter(Boolean).join('\n\n')
   }
   if (url.includes(':project_id')) described.params = withProject(described.params as Schema | undefined)
+  if (described.body !== undefined) described.body = inLaterDraft(described.body)
   const error = route.config?.errorsWithoutBody === true ? ERROR_WITHOUT_BODY : ERROR
   described.response = { ...described.response as Schema | undefined, '4xx': error, '5xx': error }
   return { schema: described, url: url.replace(/(.)\/$/, '$1') }
+}
+
+/** The validators read draft 7 of JSON Schema; OpenAPI 3.1 has draft 2020-12, which calls `dependencies` otherwise. */
+function inLaterDraft (body: unknown): unknown {
+  return JSON.parse(JSON.stringify(body), (_, value: Schema | null) => {
+    if (typeof value?.dependencies !== 'object' || value.type === undefined) return value
+    const { dependencies, ...others } = value
+    return { ...others, dependentRequired: dependencies }
+  })
 }
 
 /** For the methods of generated clients: `get /api/projects/:project_id/keys/` is `getProjectsByProjectIdKeys`. */
