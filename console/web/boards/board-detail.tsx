@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Answer, Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { Copyable, DeleteDialog, FormDialog, TextsDialog, useAttempt } from '../confirm.tsx'
+import { useCohortNames } from '../flags/cohorts.ts'
 import { showText } from '../format.ts'
 import { listSubjects, OneOf } from '../frame/lists.tsx'
 import { useAnswer, useLoaded } from '../load.ts'
@@ -20,6 +21,7 @@ export function boardsPath (id?: number | string): string {
 }
 
 export function BoardDetail ({ id }: { id: string }) {
+  useCohortNames()
   const board = useAnswer<Board>(boardsPath(id))
   return (
     <OneOf home='boards' title='Boards' of={board} what='The board'>

@@ -1,6 +1,5 @@
 import { useState } from 'preact/hooks'
 import type { Schema } from '../../api-types.ts'
-import { useCohortNames } from '../flags/cohorts.ts'
 import { showText, zoneLabel } from '../format.ts'
 import { ListScreen, searched } from '../frame/lists.tsx'
 import { useList } from '../paging.tsx'
@@ -11,7 +10,6 @@ import { BoardDetail, boardsPath, EditDialog } from './board-detail.tsx'
 
 export function BoardsScreen () {
   const id = path.value[3]
-  useCohortNames()
   return id === undefined ? <BoardList /> : <BoardDetail key={id} id={id} />
 }
 
