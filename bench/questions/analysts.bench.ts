@@ -1,9 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fillBeside, FILLED_PROJECT, fillStatement, NATIVE_UUID, SIDE } from '../load/fill-table.ts'
-import { type BenchContext, type Figure, median, type Question, repeat } from '../question.ts'
+import { createEventSource } from '../load/prepare-events.ts'
+import { type BenchContext, type Figure, median, percentile, type Question, repeat } from '../question.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { cpuBetween, readTiers } from '../read-stack.ts'
+import { sendAndFind } from './visible.bench.ts'
 
 const DAYS = 90
 /** Events that come up to 60 days late, so that a part of each month has some of all its days. */
@@ -30,6 +32,7 @@ export const analysts: Question = {
       { name: 'parts of a month', value: await countParts(context), unit: '' },
       { name: `cohort of ${active.people.toLocaleString('en')} by behavior`, value: active.seconds, unit: 's', target: { atMost: 10 } },
       { name: `cohort of ${loyal.people.toLocaleString('en')} by behavior`, value: loyal.seconds, unit: 's' },
+      await measureBesideRefresh(context, active.id),
       ...await askAll(context, asked, '')
     ]
     await stack.clickhouse.command({
@@ -90,6 +93,36 @@ async function findCohort ({ stack }: BenchContext, name: string, times: number)
   const [found] = await find()
   if (found === undefined || found.error !== '') throw new Error(`${name}: ${found?.error}`)
   return { id, people: Number(found.people), seconds: found.took / 1000 }
+}
+
+const PROBES_MS = 15_000
+const REFRESHES = 3
+
+/** How soon an event is visible while the members of a cohort are found again. */
+async function measureBesideRefresh (context: BenchContext, cohort: number): Promise<Figure> {
+  const { stack } = context
+  const nextEvent = createEventSource(7000)
+  const probeUntil = async (isOver: () => Promise<boolean>): Promise<number[]> => {
+    const delaysMs: number[] = []
+    do delaysMs.push(await sendAndFind(context, nextEvent() as Parameters<typeof sendAndFind>[1]))
+    while (!await isOver())
+    return delaysMs
+  }
+  const startedAt = performance.now()
+  const alone = await probeUntil(async () => performance.now() - startedAt > PROBES_MS)
+  const beside: number[] = []
+  for (let refresh = 0; refresh < REFRESHES; refresh++) {
+    const [{ now } = { now: '' }] = await stack.sql<{ now: string }[]>`SELECT now()::text AS now`
+    await fetch(`${stack.url}/api/projects/${FILLED_PROJECT}/cohorts/${cohort}/refresh`, {
+      method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}` }
+    })
+    beside.push(...await probeUntil(async () => (await stack.sql`
+      SELECT FROM cohort_refreshes WHERE cohort_id = ${cohort} AND refreshed_at > ${now}::timestamptz`).length > 0))
+  }
+  return {
+    name: `event visible beside refreshes of a cohort, p99 of ${beside.length}`, value: percentile(beside, 0.99), unit: 'ms',
+    reference: { name: 'alone', value: percentile(alone, 0.99) }, target: { atMost: 1.2 }
+  }
 }
 
 /** Each as it is; sample queries also without looking for copies. */
