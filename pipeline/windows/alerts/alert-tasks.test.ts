@@ -78,7 +78,7 @@ t.test('an alert on a question fires once and is resolved once, and counts what 
   ])
   const sent = await notifications()
   t.same(sent.map(({ type }) => type), ['alert.fired', 'alert.resolved'])
-  t.equal(sent[0]?.text, `Alert: Few payments\nvalue 1 (fires when it is below 4)\nreceived from 2026-05-11T02:00:00.000Z to 2026-05-11T03:00:00.000Z\nhttp://millrace.example/projects/${project}/questions/${question}`)
+  t.equal(sent[0]?.text, `Alert: Few payments\nvalue 1 (fires when it is below 4)\nreceived from 2026-05-11T02:00:00.000Z to 2026-05-11T03:00:00.000Z\nhttp://millrace.example/console/projects/${project}/questions/${question}`)
   t.match(JSON.parse(sent[1]!.data), { value: 12, window: { from: '2026-05-11T04:00:00.000Z' }, alert: { id: alert, name: 'Few payments' } })
   await sql`DELETE FROM alerts`
 })
@@ -118,5 +118,5 @@ t.test('a board is sent each day, and what cannot be answered keeps the rest bac
   await waitFor(async () => (await windowsOf(report)).length === 1)
   const last = (await notifications()).at(-1)
   t.equal(last?.type, 'report')
-  t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nhttp:\/\/millrace.example\/projects\/\d+\/boards\/\d+$/)
+  t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nhttp:\/\/millrace.example\/console\/projects\/\d+\/boards\/\d+$/)
 })

@@ -4,7 +4,7 @@
  * are queued for their targets in the transaction that records the window.
  */
 import { type AlertCondition, comparesWeeks, describeCondition, outcomeOf, WINDOW_MS, type WindowValue } from '../../../engines/questions/alert-windows.ts'
-import type { NewNotification } from '../../../platform/notifications.ts'
+import { consoleUrl, type NewNotification } from '../../../platform/notifications.ts'
 import type { TimeWindow, WindowEffects, WindowTask } from '../window-task.ts'
 import { readValue } from './analyst-values.ts'
 import { type Alert, type AlertDeps, commitWindow } from './commit-window.ts'
@@ -48,8 +48,7 @@ function describe (
   { window, value, before, outcome }: WindowValue & { window: TimeWindow, outcome: 'fired' | 'resolved' }
 ): NewNotification {
   const [from, to] = [window.from.toISOString(), window.to.toISOString()]
-  const place = about.kind === 'question' ? `questions/${about.id}` : `sql?saved=${about.id}`
-  const url = `${publicUrl}/projects/${project}/${place}`
+  const url = consoleUrl(publicUrl, project, about.kind === 'question' ? `questions/${about.id}` : `sql?saved=${about.id}`)
   const compared = before === null ? '' : `, a week before ${before}`
   return {
     type: `alert.${outcome}`,

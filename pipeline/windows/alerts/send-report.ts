@@ -1,4 +1,4 @@
-import type { NewNotification } from '../../../platform/notifications.ts'
+import { consoleUrl, type NewNotification } from '../../../platform/notifications.ts'
 import type { TimeWindow, WindowEffects } from '../window-task.ts'
 import { readReport, type Subject } from './analyst-values.ts'
 import { type Alert, type AlertDeps, commitWindow } from './commit-window.ts'
@@ -17,7 +17,7 @@ export async function sendReport (deps: AlertDeps, alert: Alert, window: TimeWin
     tiles.push(await readReport(deps, tile, alert, window.to.getTime())
       .catch((error: unknown) => [`${tile.kind.replace('_', ' ')} ${tile.id}: ${error instanceof Error ? error.message : String(error)}`]))
   }
-  const url = `${deps.publicUrl}/projects/${project}/boards/${alert.about.id}`
+  const url = consoleUrl(deps.publicUrl, project, `boards/${alert.about.id}`)
   const through = window.to.toISOString()
   const text = [`${alert.name}: ${board.name}, complete through ${through}`, ...tiles.map((lines) => lines.join('\n')), url].join('\n\n')
   const about = { alert: { id, name: alert.name }, board: { id: alert.about.id, name: board.name } }

@@ -84,7 +84,7 @@ t.test('Slack gets one message a minute for each definition that posts to it', a
   const other = await addTarget('webhook', { events: [] })
   await waitFor(async () => (await queuedFor(target)).length === 2)
   const [, paid] = (await queuedFor(target)).toSorted((one, two) => two.text.localeCompare(one.text))
-  t.match(paid?.text, /^paid: 358 received from .*Z to 2026-05-04T10:00:11.000Z\n- ann .*\n.*\n.*\nhttp:\/\/millrace.example\/projects\/\d+\/stored\?event=paid$/)
+  t.match(paid?.text, /^paid: 358 received from .*Z to 2026-05-04T10:00:11.000Z\n- ann .*\n.*\n.*\nhttp:\/\/millrace.example\/console\/projects\/\d+\/stored\?event=paid$/)
 
   await insert([event(START + 20_000, { event: 'signed up' })])
   await completeThrough(START + 40_000)

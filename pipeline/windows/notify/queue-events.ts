@@ -9,7 +9,7 @@
 import { type ClickHouse, queryRows, readCompleteThrough } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.ts'
 import type { Logger } from '../../../platform/logger.ts'
-import { type NewNotification, queueNotifications } from '../../../platform/notifications.ts'
+import { consoleUrl, type NewNotification, queueNotifications } from '../../../platform/notifications.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 
 const ROUND_MS = 2000
@@ -170,7 +170,7 @@ async function queueCounts (deps: QueueEventsDeps, chosen: readonly Chosen[], th
   const notifications = rows.map(({ event, count, samples }): NewNotification => {
     const { project, receivedAt = through } = chosen.find((each) => each.event === event) ?? { project: 0 }
     const from = receivedAt.toISOString()
-    const url = `${publicUrl}/projects/${project}/stored?event=${encodeURIComponent(event)}`
+    const url = consoleUrl(publicUrl, project, `stored?event=${encodeURIComponent(event)}`)
     const shown = samples.map(([distinctId, timestamp, properties]) =>
       ({ distinct_id: distinctId, timestamp, properties: properties === '' ? null : properties }))
     const lines = shown.map((each) => toLine(`- ${each.distinct_id} ${each.properties ?? ''}`))
