@@ -293,7 +293,7 @@ export interface paths {
         get: operations["getProjectsByProjectIdAlerts"];
         put?: never;
         /**
-         * Create a alert
+         * Create an alert
          * @description Requires the scope query:write.
          */
         post: operations["postProjectsByProjectIdAlerts"];
@@ -311,21 +311,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Retrieve a alert
+         * Retrieve an alert
          * @description Requires the scope query:read.
          */
         get: operations["getProjectsByProjectIdAlertsById"];
         put?: never;
         post?: never;
         /**
-         * Delete a alert
+         * Delete an alert
          * @description Requires the scope query:write.
          */
         delete: operations["deleteProjectsByProjectIdAlertsById"];
         options?: never;
         head?: never;
         /**
-         * Update a alert
+         * Update an alert
          * @description Requires the scope query:write.
          */
         patch: operations["patchProjectsByProjectIdAlertsById"];
@@ -391,7 +391,7 @@ export interface paths {
         get: operations["getProjectsByProjectIdAnnotations"];
         put?: never;
         /**
-         * Create a annotation
+         * Create an annotation
          * @description Requires the scope query:write.
          */
         post: operations["postProjectsByProjectIdAnnotations"];
@@ -409,21 +409,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Retrieve a annotation
+         * Retrieve an annotation
          * @description Requires the scope query:read.
          */
         get: operations["getProjectsByProjectIdAnnotationsById"];
         put?: never;
         post?: never;
         /**
-         * Delete a annotation
+         * Delete an annotation
          * @description Requires the scope query:write.
          */
         delete: operations["deleteProjectsByProjectIdAnnotationsById"];
         options?: never;
         head?: never;
         /**
-         * Update a annotation
+         * Update an annotation
          * @description Requires the scope query:write.
          */
         patch: operations["patchProjectsByProjectIdAnnotationsById"];
@@ -1381,7 +1381,7 @@ export interface paths {
         get: operations["getProjectsByProjectIdExports"];
         put?: never;
         /**
-         * Create a export
+         * Create an export
          * @description Requires the scope project:write.
          */
         post: operations["postProjectsByProjectIdExports"];
@@ -1399,21 +1399,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Retrieve a export
+         * Retrieve an export
          * @description Requires the scope project:read.
          */
         get: operations["getProjectsByProjectIdExportsById"];
         put?: never;
         post?: never;
         /**
-         * Delete a export
+         * Delete an export
          * @description Requires the scope project:write.
          */
         delete: operations["deleteProjectsByProjectIdExportsById"];
         options?: never;
         head?: never;
         /**
-         * Update a export
+         * Update an export
          * @description Requires the scope project:write.
          */
         patch: operations["patchProjectsByProjectIdExportsById"];

@@ -84,7 +84,7 @@ export async function documentRoutes<S extends Schemas> (
   }))
 
   routes.create('/', {
-    summary: `Create a ${noun}`, body: { ...changes, required }, answer: one
+    summary: `Create ${withArticle(noun)}`, body: { ...changes, required }, answer: one
   }, async ({ body }, access) => {
     const { projectId, userId } = access
     const given = await storable(sql, { description: '', ...defaults, ...body }, { kind, access, projectId })
@@ -93,11 +93,11 @@ export async function documentRoutes<S extends Schemas> (
   })
 
   routes.get('/:id', {
-    summary: `Retrieve a ${noun}`, params: idParams, answer: one
+    summary: `Retrieve ${withArticle(noun)}`, params: idParams, answer: one
   }, async ({ params: { id } }, { projectId }) => await findDocument(sql, kind, { projectId, id }))
 
   routes.patch('/:id', {
-    summary: `Update a ${noun}`, params: idParams, body: based, answer: one
+    summary: `Update ${withArticle(noun)}`, params: idParams, body: based, answer: one
   }, async ({ params, body }, access) => {
     const key = { projectId: access.projectId, id: params.id }
     const given = await storable(sql, body, { kind, access, ...key })
@@ -115,7 +115,7 @@ export async function documentRoutes<S extends Schemas> (
     return stored
   })
 
-  routes.delete('/:id', { summary: `Delete a ${noun}`, params: idParams }, async ({ params }, { projectId }) => {
+  routes.delete('/:id', { summary: `Delete ${withArticle(noun)}`, params: idParams }, async ({ params }, { projectId }) => {
     const deleted = await sql`DELETE FROM ${sql.unsafe(table)} WHERE project_id = ${projectId} AND id = ${params.id} RETURNING id`
     if (deleted.length === 0) throw notFound()
   })
@@ -168,5 +168,9 @@ function outdated (noun: string): HttpError {
 }
 
 function notUnique (noun: string): HttpError {
-  return invalidField('name', `There is already a ${noun} with this name.`, 'unique')
+  return invalidField('name', `There is already ${withArticle(noun)} with this name.`, 'unique')
+}
+
+function withArticle (noun: string): string {
+  return `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`
 }
