@@ -244,6 +244,19 @@ t.test('disabling ends sessions and keys, and enabling brings neither back', asy
   t.match(await logIn(api, { email: 'bo4@example.com', password: PASSWORD }), { cookie: String })
 })
 
+t.test('of two administrators who end each other at once, one remains', async (t) => {
+  const api = await whole.inNewProject()
+  const end = async (by: Client, of: { id: number }, email: string, n: number): Promise<number> =>
+    (n % 2 === 0
+      ? await by.call('PATCH', `/api/users/${of.id}`, { disabled: true })
+      : await by.call('POST', '/api/invitations', { email, roles: everywhere('viewer') })).status
+  for (let n = 0; n < 4; n++) {
+    const [ada, bea] = [await joinAs(api, `ada${n}@example.com`, everywhere('admin')), await joinAs(api, `bea${n}@example.com`, everywhere('admin'))]
+    const statuses = await Promise.all([end(ada, bea, `bea${n}@example.com`, n), end(bea, ada, `ada${n}@example.com`, n >> 1)])
+    t.equal(statuses.filter((status) => status < 300).length, 1, String(statuses))
+  }
+})
+
 t.test('only administrators of all projects invite, and nobody changes themselves', async (t) => {
   const api = await whole.inNewProject()
   const wanted = { email: 'x@example.com', roles: everywhere('viewer') }

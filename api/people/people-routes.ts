@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { hashToken, mintToken } from '../../console/server/sessions.ts'
 import { HttpError, invalidField, MillraceError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
+import { selectRoles } from '../../platform/directory/read-keys.ts'
 import { type Membership, ROLES } from '../../schema/roles.ts'
 import { orNotFound } from '../http/answer-errors.ts'
 import { array, bodyOf, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
@@ -9,7 +10,7 @@ import { publicOrigin } from '../http/pagination.ts'
 import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { changeKeys, isAdministrator, revokeKeysOf } from '../projects/key-rights.ts'
+import { changeKeys, isAdministrator, readMaker, revokeKeysOf } from '../projects/key-rights.ts'
 import { createUser, type ListedUser, listUsers, userSummarySchema } from '../projects/users.ts'
 
 const INVITATION_MS = 7 * 86_400_000
@@ -75,7 +76,8 @@ export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now 
     const { email, first_name: firstName = '', roles } = request.body
     const token = mintToken()
     const expiresAt = new Date(now() + INVITATION_MS)
-    const userId = await sql.begin(async (tx) => {
+    const userId = await changeKeys(sql, async (tx) => {
+      await requireAdministrator(tx, access)
       const { id, disabled_at: disabledAt } = await findOrCreate(tx, { email, firstName })
       if (disabledAt !== null) throw invalidField('email', 'The user is disabled. Enable the user first.')
       refuseOneself(access, id, 'email')
@@ -96,6 +98,7 @@ export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now 
     requireAllProjects(access)
     // So that no key is made meanwhile.
     await changeKeys(sql, async (tx) => {
+      await requireAdministrator(tx, access)
       const [user] = await tx`SELECT id FROM users WHERE id = ${id} FOR UPDATE`
       orNotFound(user)
       if (firstName !== undefined) await tx`UPDATE users SET first_name = ${firstName} WHERE id = ${id}`
@@ -142,6 +145,13 @@ async function setRoles (
   for (const { project_id: projectId, role, sees_persons: seesPersons = false } of roles) {
     await tx`INSERT INTO memberships (user_id, project_id, role, sees_persons) VALUES (${userId}, ${projectId}, ${role}, ${seesPersons})`
   }
+}
+
+/** Checked under the lock of `changeKeys`: of two administrators who disable each other at once, one remains. */
+async function requireAdministrator (tx: SqlTemplates, access: Access): Promise<void> {
+  const { users } = await readMaker(tx, access)
+  const roles = await tx<{ roles: Membership[] }[]>`SELECT ${selectRoles(tx)} FROM users u WHERE u.id = ANY(${users}) AND u.has_roles`
+  if (!roles.every((each) => each.roles.some(isAdministration))) throw forbidden('You are no longer an administrator.')
 }
 
 /** Nobody locks themselves out, and nobody changes what they may do. */

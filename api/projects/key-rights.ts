@@ -92,16 +92,22 @@ export async function changeKeys<T> (sql: Sql, change: (tx: SqlTemplates) => Pro
   })
 }
 
-/** The key of a request, which is about to make another one. @throws {HttpError} 401 when it ended meanwhile. */
+/**
+ * The key or session of a request, read again under the lock of `changeKeys`.
+ *
+ * @throws {HttpError} 401 when it ended meanwhile.
+ */
 export async function readMaker (
   tx: SqlTemplates, { keyHash, isSession, userId }: Pick<Access, 'keyHash' | 'isSession' | 'userId'>
 ): Promise<Maker> {
-  if (isSession) return { id: null, expiresAt: null, users: [userId] }
-  const [maker] = await tx<Maker[]>`
-    SELECT id, expires_at AS "expiresAt", made_by_users || user_id AS users FROM personal_api_keys
-    WHERE secure_value = ${keyHash} AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
+  const [maker] = isSession
+    ? await tx<Maker[]>`
+      SELECT NULL AS id, NULL AS "expiresAt", ARRAY[id] AS users FROM users WHERE id = ${userId} AND disabled_at IS NULL`
+    : await tx<Maker[]>`
+      SELECT id, expires_at AS "expiresAt", made_by_users || user_id AS users FROM personal_api_keys
+      WHERE secure_value = ${keyHash} AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
   if (maker !== undefined) return maker
-  throw new HttpError(401, 'authentication_error', 'invalid_personal_api_key', 'Personal API key has expired or was revoked.')
+  throw new HttpError(401, 'authentication_error', 'invalid_personal_api_key', isSession ? 'Log in first.' : 'Personal API key has expired or was revoked.')
 }
 
 /** Whether a key with this end lasts longer than the one that makes it. */

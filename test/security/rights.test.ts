@@ -13,7 +13,8 @@ const LEFT_OUT = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag|api\/
 
 /** Those whose handler refuses get a body that reaches it; all others need none. */
 const BODIES: Record<string, object> = {
-  '/api/sql': { query: 'SELECT 1' }, '/api/sql/download': { query: 'SELECT 1', format: 'csv' }, '/api/users': { email: 'made@example.com' }
+  '/api/sql': { query: 'SELECT 1' }, '/api/sql/download': { query: 'SELECT 1', format: 'csv' }, '/api/users': { email: 'made@example.com' },
+  '/api/projects': { name: 'made' }, '/api/users/999': {}, '/api/invitations': { email: 'invited@example.com', roles: [{ project_id: null, role: 'viewer' }] }
 }
 
 const PEOPLE = {
