@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_807,
+  lines: 88_837,
   serverLines: 5_500,
-  platformLines: 4_768,
-  trackedFiles: 1_698,
+  platformLines: 4_773,
+  trackedFiles: 1_699,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
