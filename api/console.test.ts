@@ -1,7 +1,9 @@
 /** The console as the API serves it: its files, its sessions, and what a page of another origin can do with them. */
 import type { ChildProcess } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import fastify from 'fastify'
 import t, { type Test } from 'tap'
+import type * as ConsoleRoutes from '../console/server/console-routes.ts'
 import { createLoginLink, SESSION_IDLE_MS, SESSION_MAX_MS } from '../console/server/sessions.ts'
 import { createTestApi, type TestApi } from './testing/create-test-api.ts'
 import { createPersonalKey } from './projects/personal-keys.ts'
@@ -226,7 +228,12 @@ t.test('live events and SQL are for sessions of the console itself, with the sco
 })
 
 t.test('the pages are bundled when the API listens, before anybody asks for one', async (t) => {
-  const { api } = await createApi(t)
+  // Loaded anew: other files of this process have bundled them.
+  const module = `../console/server/console-routes.ts?${String(process.hrtime.bigint())}`
+  const { consoleRoutes } = await import(module) as typeof ConsoleRoutes
+  const app = fastify()
+  t.teardown(async () => await app.close())
+  await app.register(consoleRoutes, {} as Parameters<typeof consoleRoutes>[1])
   const spawned = Promise.withResolvers<string>()
   const onProcess = (message: unknown): void => {
     const { process: child } = message as { process: ChildProcess }
@@ -236,8 +243,8 @@ t.test('the pages are bundled when the API listens, before anybody asks for one'
   subscribe('child_process', onProcess)
   t.teardown(() => unsubscribe('child_process', onProcess))
 
-  await api.app.listen({ port: 0, host: '127.0.0.1' })
+  await app.listen({ port: 0, host: '127.0.0.1' })
 
   t.match(await spawned.promise, /esbuild/)
-  t.match(await send(api, 'GET', '/console'), { status: 200, body: /<div id="app">/ })
+  t.match(await app.inject('/console'), { statusCode: 200, body: /<div id="app">/ })
 })

@@ -9,21 +9,22 @@ const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-sr
 
 const ONE_YEAR = 'public, max-age=31536000, immutable'
 
+let assets: Promise<Assets> | undefined
+
+/** Once for a process. What fails, such as for lack of memory, is tried again by the next request. */
+async function getAssets (): Promise<Assets> {
+  assets ??= loadAssets().catch((error: unknown) => {
+    assets = undefined
+    throw error
+  })
+  return await assets
+}
+
 /**
  * The console: its page and files, and who is logged in. All data comes from the management API, to which a session
  * gives the same access as its personal key (`findSessionKey`).
  */
 export async function consoleRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
-  let assets: Promise<Assets> | undefined
-  const getAssets = async (): Promise<Assets> => {
-    // What fails once, such as for lack of memory, is tried again by the next request.
-    assets ??= loadAssets().catch((error: unknown) => {
-      assets = undefined
-      throw error
-    })
-    return await assets
-  }
-
   // Before anybody asks: on a busy machine the first one would wait for seconds. A request says what fails.
   app.addHook('onListen', async () => { void getAssets().catch(() => {}) })
   app.addHook('onRequest', async (_, reply) => { reply.header('content-security-policy', CONTENT_SECURITY_POLICY) })
