@@ -30,22 +30,22 @@ t.test('commands work where the embedded services are not installed, as in the i
   t.match(stdout, 'Usage: millrace logins create')
 })
 
+t.test('says its version without loading its commands', async (t) => {
+  const count = 'import { registerHooks } from "node:module"; let n = 0; registerHooks({ load: (url, context, next) => { n += url.startsWith("file:"); return next(url, context) } });' +
+    'process.on("exit", () => process.stderr.write(String(n)))'
+  for (const option of ['--version', '-V']) {
+    const { stdout, stderr } = await run(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(count)}`, BIN, option], { env })
+    t.equal(stdout, `${describeVersion()}\n`)
+    t.ok(Number.parseInt(stderr) <= 4, stderr)
+  }
+})
+
 for (const node of [process.execPath, ...otherNodes()]) {
   t.test(`runs with ${node === process.execPath ? 'the Node that npm brought' : 'the Node of the machine'}`, async (t) => {
     const help = await run(node, [BIN, '--help'], { env })
 
     for (const group of ['projects', 'import', 'keys', 'dead-letters']) t.match(help.stdout, new RegExp(`^ +${group} `, 'm'))
     await t.rejects(run(node, [BIN, 'nonsense'], { env }), { code: 2, stderr: /unknown command/ })
-  })
-
-  t.test('says its version without loading its commands', async (t) => {
-    const count = 'import { registerHooks } from "node:module"; let n = 0; registerHooks({ load: (url, context, next) => { n += url.startsWith("file:"); return next(url, context) } });' +
-      'process.on("exit", () => process.stderr.write(String(n)))'
-    for (const option of ['--version', '-V']) {
-      const { stdout, stderr } = await run(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(count)}`, BIN, option], { env })
-      t.equal(stdout, `${describeVersion()}\n`)
-      t.ok(Number.parseInt(stderr) <= 4, stderr)
-    }
   })
 
   t.test('ends as its command does at a signal', async (t) => {

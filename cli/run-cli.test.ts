@@ -16,13 +16,17 @@ import { type Captured, runCaptured, startApi } from './testing/run-captured.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
 
+const stores = { nats: null, clickhouse: null, postgres: null, watermark: null }
+const reading = { time: new Date(0), tiers: [], stores }
+const status = buildStatus(reading, reading)
+const api = await startApi(t, { now: () => NOW, status: async () => status })
+const { run, sql } = api
+
 async function runIn (env: NodeJS.ProcessEnv, args: string[]): Promise<Captured> {
   return await runCaptured(args, env, { now: () => NOW })
 }
 
 t.test('creates a project, lists it, and rotates its key with a grace period', async (t) => {
-  const { run } = await startApi(t, { now: () => NOW })
-
   const created = JSON.parse((await run('projects', 'create', 'Shop', '--timezone', 'Europe/Berlin', '--json')).out)
   const rotated = JSON.parse((await run('projects', 'rotate-key', String(created.id), '--grace', '2d', '--json')).out)
   const listed = JSON.parse((await run('projects', 'list', '--json')).out)
@@ -35,7 +39,6 @@ t.test('creates a project, lists it, and rotates its key with a grace period', a
 })
 
 t.test('creates a personal key that is shown once and stored as a hash', async (t) => {
-  const { run, sql } = await startApi(t, { now: () => NOW })
   await run('request', 'POST', '/api/users', '--data', '{"email":"Bob@Example.com","first_name":"Bob"}')
 
   const created = await run('keys', 'create', '--user', 'bob@example.com', '--label', 'ci', '--scope', 'experiment:write,feature_flag:read', '--project', '1', '--expires', '90d')
@@ -54,7 +57,6 @@ t.test('creates a personal key that is shown once and stored as a hash', async (
 })
 
 t.test('revokes a key by its id or by the key itself', async (t) => {
-  const { run, sql } = await startApi(t)
   const [first, second] = [JSON.parse((await run('keys', 'create', '--json')).out), JSON.parse((await run('keys', 'create', '--json')).out)]
 
   t.equal((await run('keys', 'revoke', first.id)).code, 0)
@@ -65,7 +67,6 @@ t.test('revokes a key by its id or by the key itself', async (t) => {
 })
 
 t.test('creates the first key in Postgres itself, again when all are lost', async (t) => {
-  const api = await startApi(t)
   const bootstrap = async (email: string): Promise<Captured> => await runIn({ DATABASE_URL: api.databaseUrl }, ['keys', 'bootstrap', email])
 
   for (const email of ['new@example.com', 'New@example.com']) {
@@ -77,8 +78,6 @@ t.test('creates the first key in Postgres itself, again when all are lost', asyn
 })
 
 t.test('names the error and the remedy', async (t) => {
-  const { run } = await startApi(t)
-
   t.match(await run('keys', 'create', '--user', 'c@example.com'), { code: 1, err: /there is no user c@example.com/ })
   t.match(await run('keys', 'create', '--scope', 'all'), { code: 1, err: /"all" is not a scope/ })
   t.match(await run('keys', 'create', '--project', '7', '--project', '8'), { code: 1, err: /no project 7/ })
@@ -126,12 +125,11 @@ t.test('refuses a repeated option, an empty value, and a project that does not e
   ]) t.match(await run(...args), { code: 2, err: /give a value/i }, args.join(' '))
   t.match(await run('dead-letters', 'list', '--from', '2026-01-02', '--to', '2026-01-01'), { code: 2, err: /--from must be before --to/ })
 
-  const api = await startApi(t)
   t.match(await api.run('projects', 'keys', '999'), { code: 1, out: '', err: /there is no project 999/ })
 })
 
 t.test('finds the API by options, by the environment, and by the stack on the data directory', async (t) => {
-  const { env: { MILLRACE_URL: url, MILLRACE_KEY: key } } = await startApi(t)
+  const { MILLRACE_URL: url, MILLRACE_KEY: key } = api.env
   const list = ['request', 'get', '/api/projects/1/rules/']
   const dataDir = t.testdir({
     'credentials.json': JSON.stringify({ personalApiKey: key }), 'addresses.json': JSON.stringify({ pid: process.pid, baseUrl: url })
@@ -149,11 +147,6 @@ t.test('finds the API by options, by the environment, and by the stack on the da
 })
 
 t.test('shows the status of another machine by its API', async (t) => {
-  const stores = { nats: null, clickhouse: null, postgres: null, watermark: null }
-  const reading = { time: new Date(0), tiers: [], stores }
-  const status = buildStatus(reading, reading)
-  const api = await startApi(t, { status: async () => status })
-
   t.same(JSON.parse((await api.run('status', '--json')).out), JSON.parse(JSON.stringify(status)), 'with all its figures')
   t.match((await api.run('status')).out, /^Millrace .* DOWN {2}captures get no answer/)
 })
@@ -227,8 +220,6 @@ t.test('says that no service answers', async (t) => {
 })
 
 t.test('never lets a name write to the terminal', async (t) => {
-  const { run } = await startApi(t)
-
   await run('projects', 'create', 'evil\u001b[2J')
 
   t.notOk((await run('projects', 'list')).out.includes('\u001b'))

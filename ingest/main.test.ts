@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { createLogger } from '../platform/logger.ts'
@@ -103,6 +104,8 @@ function startLoad (t: Test, url: string): { acknowledged: Set<string>, failures
     while (!stopped.signal.aborted) {
       const event = `e${ordinal++}`
       await send(event).then(() => acknowledged.add(event), (error: unknown) => failures.push(String(error)))
+      // As fast as they can, clients would take the cores from the process that starts.
+      await delay(40)
     }
   })
   return {

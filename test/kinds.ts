@@ -28,15 +28,17 @@ export const SYSTEMS: readonly string[] = [
   'embedded/supervisor/testing/run-main.ts', 'test/package/installed-package.ts'
 ]
 
-/** The package of the embedded ClickHouse server, whose tests `npm run test:chdb-server` runs. */
+/**
+ * The package of the embedded ClickHouse server. It imports nothing of ours, so `npm run test:chdb-server` runs its
+ * tests when it has changed.
+ */
 export const EMBEDDED = 'chdb-server'
 /** Those that `npm test` runs, too: what the rest of the system counts on. */
 export const EMBEDDED_CORE: readonly string[] = [
-  'http/clickhouse-client', 'insert/run-insert', 'insert/flush-tokens', 'analyst/analyst', 'options', 'http/read-query-body',
-  'statement/read-statement'
+  'analyst/analyst', 'options', 'http/read-query-body', 'statement/read-statement'
 ].map((name) => `${EMBEDDED}/${name}.test.ts`)
 /** Those that `npm run test:system` runs, too. */
-export const EMBEDDED_SYSTEM: readonly string[] = ['http/http', 'http/blocks', 'analyst/ordinary-queries']
+export const EMBEDDED_SYSTEM: readonly string[] = ['http/http', 'http/clickhouse-client', 'insert/run-insert', 'insert/flush-tokens']
   .map((name) => `${EMBEDDED}/${name}.test.ts`)
 
 /** Modules that start a service are here, load the engine, or name the entry of a process that they start. */

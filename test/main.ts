@@ -15,7 +15,7 @@ import { readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { ALONE, createTestKinds, EMBEDDED, EMBEDDED_CORE, EMBEDDED_SYSTEM, isSystemTest, listTests, TEST_KINDS } from './kinds.ts'
 import { testEnvironment } from './support/environments.ts'
-import { startSharedServices, stopSharedServices } from './support/shared-services.ts'
+import { endSharedStack, startSharedServices, stopSharedServices } from './support/shared-services.ts'
 import { ended, runTestFiles, type TestResult } from './test-pool.ts'
 import { inSeconds, renderTimes } from './times.ts'
 
@@ -30,6 +30,8 @@ const { kindOf } = createTestKinds()
 const paths = process.argv.slice(2)
 const files = await chooseFiles()
 const results: TestResult[] = []
+const usesStack = (file: string): boolean => ['whole path', 'system'].includes(kindOf(file))
+let awaitingStack = files.filter(usesStack).length
 
 await buildRunner()
 await rm(RESULTS, { recursive: true, force: true })
@@ -90,6 +92,7 @@ function describeFile (file: string) {
 /** One line for each file, and the first failure of a file that failed. */
 function printResult (result: TestResult): void {
   results.push(result)
+  if (usesStack(result.file) && --awaitingStack === 0 && results.length < files.length) void endSharedStack(process.pid)
   process.stdout.write(`${(result.isPassed ? 'ok' : 'not ok').padEnd(6)} ${inSeconds(result.ms)}  ${result.file}\n`)
   if (result.isPassed) return
   const lines = result.output.split('\n')

@@ -1,6 +1,6 @@
 /** The list of stored events: its order, its pages, its filters, and events whose copies are not merged yet. */
 import { randomUUID } from 'node:crypto'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { freePort } from '../../test/support/local-ports.ts'
@@ -22,15 +22,18 @@ interface Planted {
   groups?: object
 }
 
-async function startList (t: Test) {
-  const { client } = await createTestClickHouse(t)
-  const api = await createTestApi(t, { clickhouse: client })
+const { client } = await createTestClickHouse(t)
+const shared = await createTestApi(t, { clickhouse: client })
+
+/** A project of its own. */
+async function startList () {
+  const api = await shared.inNewProject()
   const event = (msAgo: number, fields: Partial<Planted> = {}): Planted => ({
     uuid: randomUUID(), event: 'paid', distinct_id: 'jo', properties: '{}',
     timestamp: new Date(NEWEST - msAgo).toISOString().replace('T', ' ').slice(0, 23), ...fields
   })
   return {
-    api, client, event,
+    api, event,
     insert: async (events: readonly Planted[]): Promise<void> => {
       await client.insert({
         table: 'events', format: 'JSONEachRow',
@@ -57,11 +60,12 @@ async function readAll (list: (query?: string) => Promise<any>, query: string): 
 }
 
 t.test('every event comes once, newest first, over days, equal milliseconds and copies that are not merged', async (t) => {
-  const { client, event, insert, list } = await startList(t)
+  const { event, insert, list } = await startList()
   // Days without any lie between; nine of an instant.
   const events = [0, 1, 30, 31, 24 * 40, 24 * 41, 24 * 400]
     .flatMap((hours) => Array.from({ length: 9 }, () => event(hours * HOUR_MS)))
-  await client.command({ query: 'SYSTEM STOP MERGES events' }).catch(() => {})
+  await client.command({ query: 'SYSTEM STOP MERGES events' })
+  t.teardown(async () => { await client.command({ query: 'SYSTEM START MERGES events' }) })
   await insert(events)
   await insert(events.filter((_, index) => index % 2 === 0))
 
@@ -75,7 +79,7 @@ t.test('every event comes once, newest first, over days, equal milliseconds and 
 })
 
 t.test('filters: event, distinct id, property and value, group, period', async (t) => {
-  const { event, insert, list } = await startList(t)
+  const { event, insert, list } = await startList()
   const one = event(0, { properties: '{"plan":"pro","amount":12.5,"vip":true,"tags":["a"]}' })
   const two = event(HOUR_MS, { event: "o'hara \\ {x:String}", distinct_id: 'kim', properties: '{"plan":"free","amount":"12.5"}' })
   const three = event(48 * HOUR_MS, { properties: '{"plan":null}', groups: { company: 'acme' } })
@@ -101,7 +105,7 @@ t.test('filters: event, distinct id, property and value, group, period', async (
 })
 
 t.test('of a person: also its events from before a merge, by either id; and each event says whose it is now', async (t) => {
-  const { api, client, event, insert, list } = await startList(t)
+  const { api, event, insert, list } = await startList()
   const [before, after, other] = [event(HOUR_MS, { distinct_id: 'device' }), event(0), event(0, { distinct_id: 'kim' })]
   await insert([before, after, other])
   const [old, now] = [personUuid(api.projectId, 'device'), personUuid(api.projectId, 'jo')]
@@ -119,7 +123,7 @@ t.test('of a person: also its events from before a merge, by either id; and each
 })
 
 t.test('says up to when it is complete, and where an event happened', async (t) => {
-  const { client, event, insert, list } = await startList(t)
+  const { event, insert, list } = await startList()
   t.match(await list(), { results: [], next: null, searched_from: null, complete_through: null })
   await client.command({ query: "INSERT INTO watermark_reached SELECT 0, toDateTime64('2026-03-10 11:59:00.500', 3, 'UTC'), (now64(3, 'UTC'), '')" })
   const page = { ...event(0), current_url: 'https://shop.example/a', screen_name: 'Home', lib: 'web', lib_version: '1.2', is_bot: 1 }
@@ -135,7 +139,7 @@ t.test('says up to when it is complete, and where an event happened', async (t) 
 })
 
 t.test('a search that takes too long says how far it came, and goes on from there', async (t) => {
-  const { api, client, event, insert } = await startList(t)
+  const { api, event, insert } = await startList()
   const [near, far] = [event(0, { properties: '{"a":1}' }), event(24 * 9 * HOUR_MS, { properties: '{"a":1}' })]
   await insert([near, event(24 * HOUR_MS), far])
   // As many that the day of the second event ends the first span.
@@ -161,7 +165,7 @@ t.test('a search that takes too long says how far it came, and goes on from ther
 })
 
 t.test('nobody reads events of another project; forged cursors and wrong values are refused', async (t) => {
-  const { api, event, insert } = await startList(t)
+  const { api, event, insert } = await startList()
   await insert([event(0)])
   const other = await api.inNewProject()
   t.same((await other.call('GET', '~/events')).body.results, [])

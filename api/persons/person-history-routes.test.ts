@@ -1,6 +1,6 @@
 /** Who is found and why, the history of a person, and the record of a deletion. */
 import { randomUUID } from 'node:crypto'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
@@ -11,16 +11,18 @@ const AT = Date.UTC(2026, 2, 1)
 interface PersonsApi extends TestApi {
   get: (path: string, key?: string) => Promise<TestAnswer>
   createKey: (scopes: string[], projectIds: number[] | null) => Promise<string>
-  client: Awaited<ReturnType<typeof createTestClickHouse>>['client']
   insert: (distinctIds: string[], properties?: Record<string, unknown>) => Promise<string>
 }
 
-/** An API with persons in both stores, as the pipeline writes them. */
-async function startApi (t: Test, withClickHouse = true): Promise<PersonsApi> {
-  const { client } = await createTestClickHouse(t)
-  const api = await createTestApi(t, { now: () => AT, deletionWaitMs: 0, ...withClickHouse && { clickhouse: client } })
+const { client } = await createTestClickHouse(t)
+const now = (): number => AT
+const shared = await createTestApi(t, { now, deletionWaitMs: 0, clickhouse: client })
+
+/** A project with persons in both stores, as the pipeline writes them. */
+async function startProject (api?: TestApi): Promise<PersonsApi> {
+  api ??= await shared.inNewProject()
   return {
-    ...api, client,
+    ...api,
     async createKey (scopes, projectIds) {
       const { key } = await createPersonalKey(api.sql, { email: 'ann@example.com', label: 'p', scopes, projectIds, expiresAt: null })
       await api.keys.refresh()
@@ -56,7 +58,7 @@ async function startApi (t: Test, withClickHouse = true): Promise<PersonsApi> {
 }
 
 t.test('an exact match comes first and says what matched; each person comes once', async (t) => {
-  const { get, insert, projectId } = await startApi(t)
+  const { get, insert, projectId } = await startProject()
   const ann = await insert(['ann', 'device-1'], { email: 'Ann@example.com', name: 'jo' })
   const jo = await insert(['jo'])
   const joanna = await insert(['joanna'], { username: 'jo' })
@@ -76,7 +78,7 @@ t.test('an exact match comes first and says what matched; each person comes once
 })
 
 t.test('parts of emails and names are found, as they are now, after what matches whole', async (t) => {
-  const { get, insert, client, sql, projectId, inNewProject } = await startApi(t)
+  const { get, insert, sql, projectId, inNewProject } = await startProject()
   const ann = await insert(['a1'], { email: 'Ann.Müller@Example.com', name: 'ÄNNE M' })
   const ben = await insert(['b1'], { username: 'example' })
   const cleo = await insert(['c1'], { email: 'cleo@example.com', name: 12 })
@@ -99,7 +101,7 @@ t.test('parts of emails and names are found, as they are now, after what matches
 })
 
 t.test('the history has the ids with their times, and the merges', async (t) => {
-  const { get, insert, client, sql, projectId } = await startApi(t)
+  const { get, insert, sql, projectId } = await startProject()
   const uuid = await insert(['ann', 'device-1'])
   const event = randomUUID()
   const at = '2026-03-01 00:00:02.000'
@@ -135,7 +137,7 @@ t.test('the history has the ids with their times, and the merges', async (t) => 
 })
 
 t.test('without ClickHouse persons are found by their ids, and the answer says so', async (t) => {
-  const { get, insert } = await startApi(t, false)
+  const { get, insert } = await startProject(await createTestApi(t, { now }))
   const uuid = await insert(['ann'], { email: 'ann' })
 
   t.match((await get('/search?search=ann')).body, { searched_properties: false, matches: [{ by: 'distinct id', uuid }] })
@@ -143,7 +145,7 @@ t.test('without ClickHouse persons are found by their ids, and the answer says s
 })
 
 t.test('scopes and projects hold', async (t) => {
-  const { get, insert, createKey, projectId, inNewProject } = await startApi(t)
+  const { get, insert, createKey, projectId, inNewProject } = await startProject()
   const uuid = await insert(['ann'])
   const other = await inNewProject()
   const statuses = async (key: string): Promise<number[]> => [(await get('/search?search=ann', key)).status, (await get(`/${uuid}/history`, key)).status]
@@ -155,7 +157,7 @@ t.test('scopes and projects hold', async (t) => {
 })
 
 t.test('a deletion leaves a record, which says how far it has come', async (t) => {
-  const { call, insert, inNewProject, sql } = await startApi(t)
+  const { call, insert, inNewProject, sql } = await startProject()
   const uuid = await insert(['ann'])
   await insert(['ben'])
   t.match((await call('GET', `~/persons/deletions?person=${uuid}`)).body, { count: 0, results: [] })

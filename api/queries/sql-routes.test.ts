@@ -43,6 +43,9 @@ async function startApi (t: Test, analystUrl?: string): Promise<SqlApi> {
   }
 }
 
+/** For tests that change nothing. */
+const shared = await startApi(t)
+
 interface Lines {
   columns?: [string[], string[]]
   rows: unknown[][]
@@ -63,7 +66,7 @@ async function readLines (response: Response): Promise<Lines> {
 }
 
 t.test('values come as they are, whatever a double would make of them', async (t) => {
-  const { run } = await startApi(t)
+  const { run } = shared
 
   const { columns, rows, end } = await run(`
     SELECT toUInt64(18446744073709551615) AS big, toDecimal128('12345678901234567890.55', 2) AS money, 0.1 AS share, NULL AS nothing,
@@ -79,7 +82,7 @@ t.test('values come as they are, whatever a double would make of them', async (t
 })
 
 t.test('parameters, comments, a format and a semicolon of their own are taken', async (t) => {
-  const { run } = await startApi(t)
+  const { run } = shared
   const query = 'SELECT {name:String} AS name, {project:UInt32} + 1 AS next -- FORMAT\n FORMAT CSV SETTINGS max_threads = 1;'
 
   t.same((await run(query, { parameters: { name: "o'\\n\n\t{x}", project: '1' } })).rows, [["o'\\n\n\t{x}", '2']])
@@ -89,7 +92,7 @@ t.test('parameters, comments, a format and a semicolon of their own are taken', 
 })
 
 t.test('a result is cut at its row and byte limits, and says so', async (t) => {
-  const { run } = await startApi(t)
+  const { run } = shared
 
   const rows = await run('SELECT number FROM numbers(1000000000)', { max_rows: 5 })
   const bytes = await run("SELECT repeat('x', 1000000) AS wide FROM numbers(12)")
@@ -104,7 +107,7 @@ t.test('a result is cut at its row and byte limits, and says so', async (t) => {
 })
 
 t.test('an error says what it is, where, and what to do', async (t) => {
-  const { run } = await startApi(t)
+  const { run } = shared
   const errorOf = async (query: string): Promise<Lines['error']> => (await run(query)).error
 
   t.match(await errorOf('\n-- ä\nSELECT 1 +, 2'), { code: 62, name: 'SYNTAX_ERROR', detail: /^Syntax error: failed at position 20/, position: 20 })
@@ -123,7 +126,7 @@ t.test('an error says what it is, where, and what to do', async (t) => {
 })
 
 t.test('progress comes while a query runs, and cancelling ends the query in ClickHouse', async (t) => {
-  const { api, client, post } = await startApi(t)
+  const { api, client, post } = shared
   const stop = new AbortController()
   const response = await post('', { query: LONG }, { signal: stop.signal })
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
@@ -153,7 +156,7 @@ t.test('progress comes while a query runs, and cancelling ends the query in Clic
 })
 
 t.test('one key runs two queries at once, and gives their places back', async (t) => {
-  const { post, run } = await startApi(t)
+  const { post, run } = shared
   const stop = new AbortController()
   const running = await Promise.all([post('', { query: LONG }, { signal: stop.signal }), post('', { query: LONG }, { signal: stop.signal })])
   t.same(running.map(({ status }) => status), [200, 200])
@@ -171,7 +174,7 @@ t.test('one key runs two queries at once, and gives their places back', async (t
 })
 
 t.test('only a key for all projects runs SQL, with the scope', async (t) => {
-  const { createKey, post, get, api } = await startApi(t)
+  const { createKey, post, get, api } = shared
   const status = async (key: string): Promise<number[]> => [
     (await post('', { query: 'SELECT 1' }, { key })).status,
     (await post('/download', { query: 'SELECT 1', format: 'csv' }, { key })).status,
@@ -185,7 +188,7 @@ t.test('only a key for all projects runs SQL, with the scope', async (t) => {
 })
 
 t.test('invalid queries are refused with the name of the field', async (t) => {
-  const { post } = await startApi(t)
+  const { post } = shared
   const attrOf = async (body: unknown, path = ''): Promise<unknown> => {
     const response = await post(path, body)
     return [response.status, (await response.json() as { attr: unknown }).attr]
@@ -202,7 +205,7 @@ t.test('invalid queries are refused with the name of the field', async (t) => {
 })
 
 t.test('a result is downloaded whole as CSV and as Parquet, or not at all', async (t) => {
-  const { post } = await startApi(t)
+  const { post } = shared
   const query = 'SELECT number AS n, concat(\'"\', toString(number)) AS text FROM numbers(20000)'
   const sent = 'SELECT \'=HYPERLINK("http://x","y")\' AS event, -1 AS n, toString(-1) AS text'
 
@@ -223,7 +226,7 @@ t.test('a result is downloaded whole as CSV and as Parquet, or not at all', asyn
 })
 
 t.test('the tables of analysts come with their columns, types and comments', async (t) => {
-  const { get } = await startApi(t)
+  const { get } = shared
 
   const { results: tables } = await (await get('/tables')).json() as { results: { name: string, comment: string, columns: { name: string, type: string, comment: string }[] }[] }
 

@@ -12,7 +12,7 @@ import { startTestPartition, startTestStores, type TestStores } from '../testing
 import { MissingCounter, type MissingReading } from './count-missing.ts'
 import { findOldestAt } from './watch-streams.ts'
 
-const MESSAGES = 400
+const MESSAGES = 120
 
 async function createCounter ({ connection }: TestStores): Promise<MissingCounter> {
   const [records, bucket] = await Promise.all([

@@ -13,9 +13,9 @@ import { migrateAll, type MigrateOptions } from './migrate-all.ts'
 
 const IS_LONG = process.env.MILLRACE_TEST_LONG === '1'
 /** Each run is killed later than the one before by this, in milliseconds. */
-const KILL_STEP_MS = IS_LONG ? 50 : 200
+const KILL_STEP_MS = IS_LONG ? 50 : 400
 /** Number of the newest migrations that are forgotten one at a time. */
-const FORGOTTEN_ALONE = IS_LONG ? Infinity : 5
+const FORGOTTEN_ALONE = IS_LONG ? Infinity : 2
 
 interface Databases extends MigrateOptions {
   sql: Client

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { runCli } from '../../cli/run-cli.ts'
-import { startStackOnSharedStores } from '../start-stack.ts'
+import { createStackProject, waitUntilKnown } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const stack = await startStackOnSharedStores(t)
+const stack = await createStackProject(t)
+const { project } = stack
+await waitUntilKnown(stack)
 
 const BATCHES = 100
 const BATCH_SIZE = 100
@@ -35,7 +37,8 @@ interface Counts {
 async function count (): Promise<Counts> {
   const [counts] = await stack.select<Counts>(
     `SELECT toUInt32(count()) AS rows, toUInt32(uniqExact(uuid)) AS unique,
-       toUInt32((SELECT sum(volume) FROM event_volumes)) AS volume FROM events`)
+       toUInt32((SELECT sum(volume) FROM event_volumes WHERE project_id = {project:UInt32})) AS volume
+     FROM events WHERE project_id = {project:UInt32}`, { project })
   return counts!
 }
 
@@ -53,7 +56,7 @@ interface Answer {
 }
 
 async function callApi (method: string, path: string, body?: object): Promise<Answer> {
-  const response = await fetch(`${stack.url}/api/projects/1/dead_letters${path}`, {
+  const response = await fetch(`${stack.url}/api/projects/${project}/dead_letters${path}`, {
     method,
     headers: { authorization: `Bearer ${stack.personalApiKey}`, ...body && { 'content-type': 'application/json' } },
     ...body && { body: JSON.stringify(body) }
@@ -61,9 +64,12 @@ async function callApi (method: string, path: string, body?: object): Promise<An
   return { status: response.status, body: await response.json() as Answer['body'] }
 }
 
+const dropConstraint = async (): Promise<unknown> =>
+  await stack.clickhouse.command({ query: 'ALTER TABLE events DROP CONSTRAINT IF EXISTS healthy' })
+
 async function replayByCli (): Promise<{ code: number, printed: unknown }> {
   let printed = ''
-  const code = await runCli(['dead-letters', 'replay', '--reason', 'refused', '--json'], {
+  const code = await runCli(['dead-letters', 'replay', '--reason', 'refused', '--project', String(project), '--json'], {
     env: { MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey },
     stdout: { write: (text) => { printed += text } },
     stderr: { write: () => {} },
@@ -74,6 +80,7 @@ async function replayByCli (): Promise<{ code: number, printed: unknown }> {
 
 t.test('of 10,000 events 9,999 arrive, and the one that ClickHouse refuses is a dead letter', async (t) => {
   await stack.clickhouse.command({ query: "ALTER TABLE events ADD CONSTRAINT healthy CHECK event != 'poison'" })
+  t.teardown(dropConstraint)
   const startedAt = performance.now()
   await Promise.all(Array.from({ length: BATCHES }, async (_, batch) => await sendBatch(batch)))
   t.same(await allStored(TOTAL - 1), { rows: TOTAL - 1, unique: TOTAL - 1, volume: TOTAL - 1 })
@@ -94,7 +101,7 @@ t.test('of 10,000 events 9,999 arrive, and the one that ClickHouse refuses is a 
 })
 
 t.test('replayed once the cause is repaired, by command and by HTTP, it is stored once', async (t) => {
-  await stack.clickhouse.command({ query: 'ALTER TABLE events DROP CONSTRAINT healthy' })
+  await dropConstraint()
 
   t.same(await replayByCli(), { code: 0, printed: { matched: 1, replayed: 1 } })
   t.same(await allStored(TOTAL), { rows: TOTAL, unique: TOTAL, volume: TOTAL })

@@ -1,7 +1,8 @@
 /**
  * Holds the services that the tests of one run share. Each is started when the first test asks for it, over HTTP:
  * `GET /postgres`, `/clickhouse` and `/stack` (the whole system, on these two) answer with what reaches them, `{ url }`
- * at least, or, with 500, `{ error }`.
+ * at least, or, with 500, `{ error }`. `DELETE /stack` ends the system: at rest it costs every later test a share of a
+ * core.
  *
  * Ends, with everything it started, on SIGTERM and within a second after the process it was started for is gone.
  *
@@ -68,6 +69,10 @@ const starters: Record<string, () => Promise<Shared>> = {
 
 const asked = new Map<string, Promise<Shared>>()
 const server = createServer((request, response) => {
+  if (request.method === 'DELETE') {
+    void end(request.url ?? '').then(() => response.end('{}'))
+    return
+  }
   const service = share(request.url ?? '')
   if (service === undefined) {
     response.writeHead(404).end('{}')
@@ -105,6 +110,14 @@ function share (name: string): Promise<Shared> | undefined {
   const service = starters[name]?.().then((value) => { started.push(value); return value })
   if (service !== undefined) asked.set(name, service)
   return service
+}
+
+async function end (name: string): Promise<void> {
+  const service = await asked.get(name)?.catch(() => undefined)
+  asked.delete(name)
+  if (service === undefined) return
+  started.splice(started.indexOf(service), 1)
+  await service.stop()
 }
 
 async function urlOf (name: string): Promise<string> {

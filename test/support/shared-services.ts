@@ -72,6 +72,12 @@ export async function stopSharedServices (watchedPid: number): Promise<void> {
   }
 }
 
+/** Ends the whole system that the tests of a run shared, when none of the others needs it. */
+export async function endSharedStack (watchedPid: number): Promise<void> {
+  const address = readServicesAddress(watchedPid)
+  if (address !== undefined) await fetch(`http://127.0.0.1:${address.port}/stack`, { method: 'DELETE' })
+}
+
 /** What reaches the whole system that the tests of a run share. */
 export interface SharedStack {
   url: string
