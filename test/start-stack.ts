@@ -12,10 +12,9 @@ import { createShared } from './support/process-end.ts'
 import { askForStack } from './support/shared-services.ts'
 import { createTestClickHouse, createTestPostgres } from './support/test-stores.ts'
 import type { TestContext } from './support/test-context.ts'
-import { waitFor } from './support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from './support/wait-for.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'embedded', 'supervisor', 'main.ts')
-const READY_TIMEOUT_MS = 180_000
 
 /** The whole system as `npm start` runs it, on free ports and a data directory of its own. */
 export interface Stack {
@@ -40,7 +39,7 @@ export interface Stack {
  * Starts the stack and waits until ingest, pipeline and API are ready.
  *
  * @param options.env  Further settings.
- * @throws when it is not ready within a minute, with what it printed.
+ * @throws when it is not ready in time, with what it printed.
  */
 export async function startStack (options: { env?: Record<string, string> } = {}): Promise<Stack> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-stack-'))
@@ -72,7 +71,7 @@ export async function startStack (options: { env?: Record<string, string> } = {}
       throw new Error(`the stack did not become ready; it printed:\n${printed}`, { cause })
     })
   const clickhouse = createClient({ url: clickhouseUrl })
-  const sql = connectPostgres({ url: databaseUrl, max: 2, connectTimeoutMs: READY_TIMEOUT_MS })
+  const sql = connectPostgres({ url: databaseUrl, max: 2, connectTimeoutMs: PATIENCE_MS })
   return {
     url,
     projectApiKey,
@@ -96,14 +95,14 @@ export async function startStack (options: { env?: Record<string, string> } = {}
 
 /** The stack leaves its addresses when all its parts are ready. */
 async function waitUntilReady (dataDir: string, supervisor: ChildProcess): Promise<StackAddresses> {
-  const deadline = Date.now() + READY_TIMEOUT_MS
+  const deadline = Date.now() + PATIENCE_MS
   while (Date.now() < deadline) {
     if (supervisor.exitCode !== null) throw new Error(`the supervisor exited with ${supervisor.exitCode}`)
     const addresses = await readAddresses(dataDir).catch(() => undefined)
     if (addresses !== undefined) return addresses
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
-  throw new Error(`not ready after ${READY_TIMEOUT_MS} ms`)
+  throw new Error(`not ready after ${PATIENCE_MS} ms`)
 }
 
 /** The supervisor ends its parts before it is gone itself. */
@@ -168,7 +167,7 @@ export async function waitUntilKnown ({ url, projectApiKey }: RunningStack): Pro
 const connectToShared = createShared(async () => {
   const stack = await askForStack()
   const clickhouse = createClient({ url: stack.clickhouseUrl })
-  const sql = connectPostgres({ url: stack.databaseUrl, max: 2, connectTimeoutMs: READY_TIMEOUT_MS })
+  const sql = connectPostgres({ url: stack.databaseUrl, max: 2, connectTimeoutMs: PATIENCE_MS })
   return {
     value: { ...stack, clickhouse, sql, select: createSelect(clickhouse) },
     close: async () => {

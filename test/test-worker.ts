@@ -15,11 +15,11 @@ import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { shareProcess } from './support/process-end.ts'
+import { FILE_TIMEOUT_MS } from './test-pool.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 /** Time to close what files share. */
 const END_MS = 20_000
-const FILE_TIMEOUT_MS = Number(process.env.TAP_TIMEOUT ?? 480) * 1000
 
 /** What is drawn by chance is the same in every run, so that a run says something of a change; long runs draw anew. */
 if (process.env.MILLRACE_TEST_LONG === undefined) fc.configureGlobal({ seed: 20_261_126 })

@@ -141,7 +141,7 @@ t.test('what an insert that is under way at --finish leaves in the source is in 
     clickhouse_settings: { max_block_size: '1' }
   }).then(() => 'stored', () => 'refused')
   const isRunning = "SELECT 1 FROM system.processes WHERE query_kind = 'Insert' AND current_database = currentDatabase()"
-  await waitFor(async () => (await queryRows(from.client, isRunning)).length > 0, { timeoutMs: 60_000 })
+  await waitFor(async () => (await queryRows(from.client, isRunning)).length > 0)
   const finished = await move('--finish')
   t.equal(finished.code, 0, finished.err + finished.out)
   t.match(await slow, /stored|refused/)

@@ -190,11 +190,11 @@ t.test('every user gets the value here that PostHog gave, and a second run chang
     await waitFor(async () => {
       flags = await askOnce(user)
       return Object.values(flags).every(({ reason }) => reason.code !== 'database_error')
-    }, { timeoutMs: 60_000 })
+    })
     return flags
   }
   const someone = buildUser(random, 0)
-  await waitFor(async () => Object.keys(await ask(someone)).length === carried.length, { timeoutMs: 60_000 })
+  await waitFor(async () => Object.keys(await ask(someone)).length === carried.length)
 
   const counts = { agree: 0, differ: 0, leftToServer: 0 }
   for (let i = 0; i < USERS; i++) {

@@ -149,7 +149,7 @@ t.test('an importer that is killed goes on, and nothing is stored twice', async 
     const ended = once(child, 'exit')
     const before = await total()
     // Some events are stored at this point, and some are in transit.
-    await waitFor(async () => await total() > before, { timeoutMs: 120_000 })
+    await waitFor(async () => await total() > before)
     await sleep(patienceMs)
     child.kill('SIGKILL')
     await ended
@@ -203,7 +203,7 @@ t.test('persons of PostHog end the same, whatever comes first', async (t) => {
       SELECT array_agg(d.distinct_id ORDER BY d.distinct_id) AS ids, p.properties
       FROM persons p JOIN person_distinct_ids d ON d.person_id = p.id WHERE p.project_id = ${stack.project}
       GROUP BY p.id ORDER BY ids`).map(({ ids, properties }) => [ids, properties])
-    await waitFor(async () => isDeepStrictEqual(await read(), expected), { timeoutMs: 60_000 })
+    await waitFor(async () => isDeepStrictEqual(await read(), expected))
       .catch(async () => { t.same(await read(), expected, order) })
   }
 })
@@ -229,7 +229,7 @@ t.test('who was anonymous in PostHog is anonymous here, and merged at the login 
     FROM persons p JOIN person_distinct_ids d ON d.person_id = p.id WHERE p.project_id = ${stack.project}
     GROUP BY p.id ORDER BY ids`).map(({ ids }) => ids)
   const expected = [['ann', 'phone of ann', 'visitor'], ['bob'], ['cem', 'phone of cem'], ['last']]
-  await waitFor(async () => isDeepStrictEqual(await read(), expected), { timeoutMs: 60_000 })
+  await waitFor(async () => isDeepStrictEqual(await read(), expected))
     .catch(async () => { t.same(await read(), expected) })
 })
 
@@ -475,7 +475,7 @@ t.test('without an export of persons, --persons events applies person changes, e
   const plans = async (): Promise<unknown[]> => (await stack.sql<{ plan: unknown }[]>`
     SELECT properties->'plan' AS plan FROM persons WHERE project_id = ${stack.project}`).map(({ plan }) => plan)
   t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +1\n/, err: /^Persons: from events too/ })
-  await waitFor(async () => isDeepStrictEqual(await plans(), [1]), { timeoutMs: 60_000 })
+  await waitFor(async () => isDeepStrictEqual(await plans(), [1]))
   t.same(await counts(), { paid: 1 }, 'not stored twice')
 })
 

@@ -79,7 +79,7 @@ t.test('of every property the latest value stays, whatever the files, the runs a
   // One sets a property before the import does, the other one afterwards.
   const live = (id: string, value: string): object => ({ event: '$set', distinct_id: id, properties: { $set: { plan: value } } })
   await capture(stack, [live('user 0', 'live')])
-  await waitFor(async () => (await readPersons(stack)).length === 1, { timeoutMs: 60_000 })
+  await waitFor(async () => (await readPersons(stack)).length === 1)
 
   const first = await run('posthog', folder, '--persons', 'events')
   t.match(first, { code: 0, out: /complete +yes/ }, first.err)
@@ -90,7 +90,7 @@ t.test('of every property the latest value stays, whatever the files, the runs a
   const withLive = expected.map(([id, properties]) => [id,
     id === 'user 0' ? { ...properties, plan: 'live' } : id === 'user 1' ? { ...properties, plan: 'live later' } : properties])
   const await1 = async (message: string): Promise<void> => {
-    await waitFor(async () => isDeepStrictEqual(await readPersons(stack), withLive), { timeoutMs: 60_000 })
+    await waitFor(async () => isDeepStrictEqual(await readPersons(stack), withLive))
       .catch(async () => { t.same(await readPersons(stack), withLive, message) })
   }
   await await1('after files in any order')
@@ -116,13 +116,13 @@ t.test('persons end the same when the importer is killed', async (t) => {
       env: { ...process.env, MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }, stdio: 'ignore'
     })
     const ended = once(child, 'exit')
-    await waitFor(async () => child.exitCode !== null || (await readFile(path.join(state, 'progress.json'), 'utf8').catch(() => '')) !== '', { timeoutMs: 60_000 })
+    await waitFor(async () => child.exitCode !== null || (await readFile(path.join(state, 'progress.json'), 'utf8').catch(() => '')) !== '')
     await sleep(patienceMs)
     child.kill('SIGKILL')
     await ended
   }
   t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /complete +yes/ })
-  await waitFor(async () => isDeepStrictEqual(await readPersons(stack), expected), { timeoutMs: 60_000 })
+  await waitFor(async () => isDeepStrictEqual(await readPersons(stack), expected))
     .catch(async () => { t.same(await readPersons(stack), expected) })
 })
 
@@ -146,5 +146,5 @@ t.test('columns that nothing reads are named, in the report too, and set as a co
     t.ok(err.includes(column), column)
     t.ok(notices.includes(column), column)
   }
-  await waitFor(async () => isDeepStrictEqual(await readPersons(stack), [['ann', { plan: 'pro', first: 1 }]]), { timeoutMs: 60_000 })
+  await waitFor(async () => isDeepStrictEqual(await readPersons(stack), [['ann', { plan: 'pro', first: 1 }]]))
 })

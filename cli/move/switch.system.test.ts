@@ -20,7 +20,7 @@ import { runCaptured } from '../testing/run-captured.ts'
 t.setTimeout(600_000)
 
 const PROJECT_KEY = 'phc_move_project_key'
-const PATIENCE = { timeoutMs: 180_000, everyMs: 250 }
+const SELDOM = { everyMs: 250 }
 
 /** A source that has more than one insert carries. */
 const STORED = 450_000
@@ -99,32 +99,32 @@ t.test('kill -9 at every phase, live events, and the switch: none is lost and no
     await once(child, 'close')
     t.match(text, said)
   }
-  await waitFor(() => acknowledged.length > 200, PATIENCE)
+  await waitFor(() => acknowledged.length > 200, SELDOM)
   await kill([], /\d+ events copied/)
   const copied = await runCaptured(args, env)
   t.equal(copied.code, 0, copied.err + copied.out)
   t.ok((await readUuids(from)).length > 0, 'events go on being stored')
   await kill(['--finish'], /closing the source/)
   const sent = acknowledged.length
-  await waitFor(() => acknowledged.length > sent + 100, PATIENCE)
+  await waitFor(() => acknowledged.length > sent + 100, SELDOM)
   const finished = await runCaptured([...args, '--finish'], env)
   t.equal(finished.code, 0, finished.err + finished.out)
   t.match(finished.out, /Both sides are equal, and .* is closed: events wait in the stream/)
   const closed = await readUuids(from)
-  await waitFor(() => acknowledged.length > sent + 300, PATIENCE)
+  await waitFor(() => acknowledged.length > sent + 300, SELDOM)
   t.same(await readUuids(from), closed, 'the source takes nothing more, while ingest answers 200')
 
   await first.kill('SIGKILL')
   await startTestPipeline(t, { ...stores, clickhouseUrl: to.url })
-  await waitFor(() => acknowledged.length > sent + 600, PATIENCE)
+  await waitFor(() => acknowledged.length > sent + 600, SELDOM)
   await stop()
   const wanted = acknowledged.toSorted()
-  await waitFor(async () => (await readUuids(to)).length >= wanted.length, PATIENCE)
+  await waitFor(async () => (await readUuids(to)).length >= wanted.length, SELDOM)
   t.same(await readUuids(to), wanted, 'lost 0, twice 0')
   const count = async () => await queryRows<{ n: number, views: number }>(to.client,
     'SELECT toFloat64((SELECT count() FROM events SETTINGS final = 0)) AS n, toFloat64((SELECT sum(volume) FROM event_volumes)) AS views')
   // An insert shows its rows a moment before those of its views.
-  await waitFor(async () => (await count()).some(({ views }) => views >= STORED + wanted.length), PATIENCE)
+  await waitFor(async () => (await count()).some(({ views }) => views >= STORED + wanted.length), SELDOM)
   t.same(await count(), [{ n: STORED + wanted.length, views: STORED + wanted.length }], 'the views count each event once')
 
   const audit = await runCaptured(['audit', '--from', new Date(Date.now() - 300_000).toISOString(), '--project', '1'],
@@ -154,12 +154,12 @@ t.test('a source whose target was lost for good is opened again, and goes on wit
   const move = async (...more: string[]) =>
     await runCaptured(['move', 'clickhouse', '--to', to, ...more], { CLICKHOUSE_URL: from.url, NATS_URL: nats.url })
 
-  await waitFor(() => acknowledged.length > 100, PATIENCE)
+  await waitFor(() => acknowledged.length > 100, SELDOM)
   const finished = await move('--migrate', '--finish')
   t.equal(finished.code, 0, finished.err + finished.out)
   const closed = await readUuids(from)
   const sent = acknowledged.length
-  await waitFor(() => acknowledged.length > sent + 100, PATIENCE)
+  await waitFor(() => acknowledged.length > sent + 100, SELDOM)
   t.match(await move('--reopen', '--target-lost'), { code: 1, err: /millrace answers, so it is not lost: repeat the command without --target-lost/ })
   await target.stop('SIGKILL')
   t.match(await move('--reopen'), { code: 1, err: /cannot be read.* add --target-lost/ })
@@ -167,14 +167,14 @@ t.test('a source whose target was lost for good is opened again, and goes on wit
 
   t.match(await move('--reopen', '--target-lost'), { code: 0, out: /is open: events are stored there/ })
   const waited = acknowledged.length
-  await waitFor(() => acknowledged.length > waited + 100, PATIENCE)
+  await waitFor(() => acknowledged.length > waited + 100, SELDOM)
   await stop()
   const wanted = acknowledged.toSorted()
-  await waitFor(async () => (await readUuids(from)).length >= wanted.length, PATIENCE)
+  await waitFor(async () => (await readUuids(from)).length >= wanted.length, SELDOM)
   t.same(await readUuids(from), wanted, 'lost 0, twice 0')
   const countViews = async () =>
     await queryRows<{ views: number }>(from.client, 'SELECT toFloat64(sum(volume)) AS views FROM event_volumes')
-  await waitFor(async () => (await countViews()).some(({ views }) => views >= wanted.length), PATIENCE)
+  await waitFor(async () => (await countViews()).some(({ views }) => views >= wanted.length), SELDOM)
   t.same(await countViews(), [{ views: wanted.length }])
 })
 

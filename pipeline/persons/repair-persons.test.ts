@@ -76,7 +76,7 @@ t.test('a repair reads only related persons, holds no other up, and waits until 
   // It fails whenever it is tried.
   await sql`INSERT INTO person_repairs (project_id, person_uuid, kind, parts, distinct_ids) VALUES (2, ${personUuid(2, 'x')}, 'split', '5', '{x}')`
   const undone = await request(first.uuid, ['jo', 'anon'])
-  await waitFor(async () => await isDone(undone), { timeoutMs: 20_000 })
+  await waitFor(async () => await isDone(undone))
   t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
 
   // As by a dead letter that is replayed: the event of the undone merge, which was not applied before.
@@ -91,14 +91,14 @@ t.test('a repair reads only related persons, holds no other up, and waits until 
     await waitFor(async () => {
       const result = await client.query({ query: "SELECT 1 FROM events WHERE event = '$create_alias' LIMIT 2", format: 'JSONEachRow' })
       return (await result.json()).length === 2
-    }, { timeoutMs: 20_000 })
+    })
     await new Promise((resolve) => setTimeout(resolve, 200))
     early = await request(second.uuid, ['jo', 'phone'])
     await new Promise((resolve) => setTimeout(resolve, 1000))
     t.notOk(await isDone(early), 'the merge is not applied yet')
   })
   await applied
-  await waitFor(async () => await isDone(early), { timeoutMs: 20_000 })
+  await waitFor(async () => await isDone(early))
   t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
 })
 
@@ -161,5 +161,5 @@ async function requestRepairs ({ sql }: PersonsStores, steps: readonly ProjectSt
   }
   const isDone = async (): Promise<boolean> =>
     (await sql`SELECT 1 FROM person_repairs WHERE done_at IS NULL AND error IS NULL`).length === 0
-  await waitFor(isDone, { timeoutMs: 60_000 })
+  await waitFor(isDone)
 }

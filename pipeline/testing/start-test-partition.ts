@@ -7,7 +7,7 @@ import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { createTestClickHouse, type TestClickHouse } from '../../test/support/test-stores.ts'
 import { startTestNats, type TestNats } from '../../test/support/test-processes.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../../test/support/wait-for.ts'
 import { createInsertLedgerRows } from '../accounting/ledger-writer.ts'
 import { createPipelineMetrics } from '../pipeline-metrics.ts'
 import { partitionKey, type Partition } from '../stream/find-partitions.ts'
@@ -103,7 +103,7 @@ export async function startTestPartition (
 }
 
 /** Waits until every published message is acknowledged: the work queue is empty then. */
-export async function waitUntilStored ({ connection }: TestStores, timeoutMs = 60_000): Promise<void> {
+export async function waitUntilStored ({ connection }: TestStores, timeoutMs = PATIENCE_MS): Promise<void> {
   const manager = await jetstreamManager(connection)
   await waitFor(async () => (await manager.streams.info(EVENTS_STREAM)).state.messages === 0, { timeoutMs })
 }

@@ -12,7 +12,7 @@ import { supervise, type Supervise, type SupervisedPart } from '../faults/system
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
 import { freePort } from '../support/local-ports.ts'
 import type { TestContext } from '../support/test-context.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../support/wait-for.ts'
 import { withoutSettings } from '../support/environments.ts'
 import { auditCounts, auditEvents } from '../faults/audit/audit-events.ts'
 import type { LoadLedger } from '../faults/load-ledger.ts'
@@ -149,9 +149,6 @@ export async function readReplicas (
   return { leader: cluster.leader, followers: (cluster.replicas ?? []).map(({ name, current }) => ({ name, current })) }
 }
 
-/** The definitions follow the views within seconds. */
-const COUNTS_TIMEOUT_MS = 60_000
-
 /**
  * Waits until everything is stored, and compares it with what the clients know: uuid by uuid, then volumes, properties,
  * definitions and persons.
@@ -159,14 +156,14 @@ const COUNTS_TIMEOUT_MS = 60_000
  * @returns what differs, one line each.
  */
 export async function auditCluster (system: ClusterSystem, ledger: LoadLedger): Promise<string[]> {
-  await waitUntilDrained(system, { timeoutMs: 60_000, signal: new AbortController().signal })
+  await waitUntilDrained(system, { timeoutMs: PATIENCE_MS, signal: new AbortController().signal })
   const { lost, duplicated, deadLettered, strangers, examples } = await auditEvents(system, ledger)
   const sum = (counts: ReadonlyMap<unknown, number>): number => [...counts.values()].reduce((a, b) => a + b, 0)
   let differences: string[] = []
   await waitFor(async () => {
     differences = await auditCounts(system)
     return differences.length === 0
-  }, { timeoutMs: COUNTS_TIMEOUT_MS, everyMs: 250 }).catch(() => {})
+  }, { everyMs: 250 }).catch(() => {})
   return [
     ...Object.entries({ lost: sum(lost), duplicated: sum(duplicated), deadLettered: sum(deadLettered), strangers })
       .filter(([, count]) => count > 0).map(([what, count]) => `${count} events ${what}`),

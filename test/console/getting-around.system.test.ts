@@ -1,7 +1,7 @@
 /** Stored events, persons by their last event and groups, found by filters and by Ctrl+K, in a zone of one's own. */
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { askUntil, checkPage, openPage, openProject, logIn, send, wasHacked, whenClosed } from './open-console.ts'
+import { askUntil, checkPage, openPage, openProject, logIn, send, settle, wasHacked, whenClosed } from './open-console.ts'
 
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 const SCREEN_BYTES = 25_000
@@ -190,17 +190,18 @@ t.test('times are those of the project until another zone is chosen, which stays
 
 /** How far a page moved while it loaded (layout shift, from 0 to 1), and what else one sees of it. */
 async function look (path: string, width: number): Promise<{ shift: number, isWider: boolean, brokenTimes: number }> {
-  const { page } = await open('/nowhere')
+  const watched = await open('/nowhere')
+  const { page } = watched
   await page.setViewportSize({ width, height: 800 })
   await page.addInitScript(() => {
-    const watched = globalThis as any
-    watched.shift = 0
-    const add = (list: any): void => { for (const { value } of list.getEntries()) watched.shift += value }
-    new watched.PerformanceObserver(add).observe({ type: 'layout-shift', buffered: true })
+    const window = globalThis as any
+    window.shift = 0
+    const add = (list: any): void => { for (const { value } of list.getEntries()) window.shift += value }
+    new window.PerformanceObserver(add).observe({ type: 'layout-shift', buffered: true })
   })
   await page.goto(`${stack.url}/console${path}`)
   await page.locator('main').getByRole('heading', { level: 1 }).waitFor()
-  await page.waitForLoadState('networkidle').catch(() => {})
+  await settle(watched)
   const seen = await page.evaluate(() => {
     const { document, innerWidth, shift } = globalThis as any
     return {

@@ -7,10 +7,7 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import type { Stack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, type ConsoleUnderTest, findBarriers, openConsole, send } from './open-console.ts'
-
-/** Counts and samples travel for a second or two; on a machine that runs other tests, longer. */
-const SLOW = { timeoutMs: 60_000 }
+import { askUntil, checkScreens, type ConsoleUnderTest, findBarriers, openConsole, send } from './open-console.ts'
 
 async function post (stack: Stack, path: string, event: object, headers: Record<string, string> = {}): Promise<number> {
   const body = JSON.stringify({ api_key: stack.projectApiKey, distinct_id: 'ann', ...event })
@@ -30,12 +27,10 @@ async function manage ({ url, personalApiKey }: Stack, method: string, path: str
 /** Asks again and again until the answer says it. */
 async function find ({ open }: Pick<ConsoleUnderTest, 'open'>, text: string, answers: readonly RegExp[]): Promise<Page> {
   const { page } = await open('/projects/1/find')
-  await waitFor(async () => {
+  await askUntil(async () => {
     await page.getByRole('searchbox').fill(text)
     await page.keyboard.press('Enter')
-    for (const answer of answers) await page.locator('main').getByText(answer).first().waitFor({ timeout: 2000 })
-    return true
-  }, SLOW)
+  }, ...answers.map((answer) => page.locator('main').getByText(answer)))
   return page
 }
 
@@ -83,7 +78,7 @@ t.test('why an event is missing', async (t) => {
         await send(stack, [{ event, distinct_id: `of ${event}`, uuid: randomUUID() } as never])
         const rows = await stack.select<{ n: string }>(`SELECT count() AS n FROM ingestion_warnings WHERE effect = 'dropped' AND arrayExists(each -> each.event = '${event}', samples)`)
         return Number(rows[0]!.n) > 0
-      }, SLOW)
+      })
     }
     await Promise.all([dropped('internal test'), dropped('strict')])
     await says('of internal test', /Dropped: a rule drops it\./, /no tests/)
@@ -97,16 +92,12 @@ t.test('why an event is missing', async (t) => {
       event: 'kept aside', mode: 'quarantine', owner: 'shop', schema: { required: ['plan'] }
     })
     await manage(stack, 'PATCH', `projects/1/event_schemas/${schema.id}/`, { active_version: 1 })
-    await waitFor(async () => {
+    const { page } = await open('/projects/1/find?distinct_id=of+kept+aside')
+    await askUntil(async () => {
       await send(stack, [{ event: 'kept aside', distinct_id: 'of kept aside' }])
-      const { page } = await open('/projects/1/find?distinct_id=of+kept+aside')
-      try {
-        await page.getByText(/is kept as a dead letter/).first().waitFor({ timeout: 3000 })
-        return true
-      } finally {
-        await page.close()
-      }
-    }, SLOW)
+      await page.reload()
+    }, page.getByText(/is kept as a dead letter/))
+    await page.close()
   })
 
   await t.test('stored, but not where one looks: twice, long ago, as a bot', async (t) => {
@@ -167,7 +158,7 @@ t.test('why an event is missing', async (t) => {
 
   await t.test('refused for what the project may send: a quota', async () => {
     await manage(stack, 'PATCH', 'projects/1/quota/', { events_per_second: 1, burst: 1 })
-    await waitFor(async () => await post(stack, '/capture/', { event: 'too many' }) === 429, SLOW)
+    await waitFor(async () => await post(stack, '/capture/', { event: 'too many' }) === 429)
     await stack.sql`DELETE FROM project_quotas`
     await says('never came', /requests? (?:was|were) refused because the project sent too many events a second/)
   })

@@ -126,20 +126,25 @@ export async function settle ({ page, requests }: Watched): Promise<{ text: stri
     const isLoading = /Loading [^…]* …/.test(text)
     return requests.awaited === 0 && requests.started === before.started && text === before.text && text.trim() !== '' && !isLoading
   }
-  await waitFor(isSettled, { timeoutMs: 120_000 }).catch((cause: unknown) => {
+  await waitFor(isSettled).catch((cause: unknown) => {
     throw new Error(`${page.url()} still awaits ${requests.awaited} answers: ${text}`, { cause })
   })
   return { text, isFailed: await page.locator('.failed').count() > 0 }
 }
 
+/** The longest look for what a page may not know yet, in milliseconds. */
+const LONGEST_LOOK_MS = 15_000
+
 /** Waits until a page has settled without a failure, pressing what offers to try again. */
 export async function recover (watched: Watched): Promise<void> {
   const { page } = watched
+  let lookMs = 500
   await waitFor(async () => {
+    lookMs = Math.min(2 * lookMs, LONGEST_LOOK_MS)
     // What is pressed may be gone meanwhile, because the screen has asked again by itself.
-    for (const button of await page.getByRole('button', { name: 'Try again' }).all()) await button.click({ timeout: 1000 }).catch(() => {})
+    for (const button of await page.getByRole('button', { name: 'Try again' }).all()) await button.click({ timeout: lookMs }).catch(() => {})
     return !(await settle(watched)).isFailed
-  }, { timeoutMs: 120_000 }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
+  }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
 }
 
 export async function logIn (page: Page, key: string): Promise<void> {
@@ -154,21 +159,18 @@ export async function whenClosed (dialog: Locator): Promise<void> {
   await dialog.page().locator('body :focus').waitFor({ state: 'attached' })
 }
 
-/** The longest look for what a page may not know yet, in milliseconds. */
-const LONGEST_LOOK_MS = 15_000
-
 /**
- * Asks again, such as by loading the page, until it shows something. Each look is longer than the one before: a page
- * that does not know it yet is asked soon again, and a slow machine gets its time.
+ * Asks again, such as by loading the page, until it shows all of something. Each look is longer than the one before:
+ * a page that does not know it yet is asked soon again, and a slow machine gets its time.
  */
-export async function askUntil (ask: () => Promise<unknown>, shown: Locator): Promise<void> {
+export async function askUntil (ask: () => Promise<unknown>, ...shown: Locator[]): Promise<void> {
   let lookMs = 300
   await waitFor(async () => {
     await ask()
     lookMs = Math.min(2 * lookMs, LONGEST_LOOK_MS)
-    await shown.first().waitFor({ timeout: lookMs })
+    for (const each of shown) await each.first().waitFor({ timeout: lookMs })
     return true
-  }, { timeoutMs: 120_000 })
+  })
 }
 
 export interface SentEvent { event: string, distinct_id?: string, properties?: object }

@@ -51,7 +51,7 @@ export async function plantForPictures (stack: Stack): Promise<Planted> {
   const find = async (query: string): Promise<string> =>
     (await waitFor(async () => (await stack.sql.unsafe<{ id: string }[]>(query))[0])).id
   const shown = async (): Promise<number> => Number((await stack.select<{ n: string }>("SELECT count() AS n FROM events WHERE event = '$feature_flag_called'"))[0]!.n)
-  await waitFor(async () => await shown() === BUYERS, { timeoutMs: 120_000, everyMs: 500 })
+  await waitFor(async () => await shown() === BUYERS, { everyMs: 500 })
   return {
     ...await plantBoard(stack),
     experiment,

@@ -19,7 +19,7 @@ await send(stack, [
 ])
 const count = async (): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = ${stack.project}`))[0]!.n)
 await waitFor(async () => await count() === 10)
-await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project} AND volume_30_day > 0`).length === 3, { timeoutMs: 120_000 })
+await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project} AND volume_30_day > 0`).length === 3)
 
 /** The text of each row, head and all. */
 async function rows (page: Page, table: string): Promise<string[]> {

@@ -11,6 +11,7 @@ import { personUuid } from '../../schema/wire/identity.ts'
 import { findReceipt, type Receipt } from '../../api/events/receipts/find-receipt.ts'
 import { setRetention } from '../../platform/retention-rules.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
+import { PATIENCE_MS } from '../support/wait-for.ts'
 
 /** Receipts asked for at a time. */
 const AT_ONCE = 8
@@ -38,7 +39,7 @@ t.test('every event gets the right receipt, whatever became of it', async (t) =>
   await sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${personUuid(1, 'forgotten')})`
   await waitUntilStored(stores)
   const deletions = startDeletions({ sql, clickhouse: client, connection: ingest.connection, logger })
-  t.match(await deletePerson({ projectId: 1, uuid: personUuid(1, 'forgotten'), withEvents: true }, { sql, clickhouse: client, waitMs: 60_000 }), { isDone: true })
+  t.match(await deletePerson({ projectId: 1, uuid: personUuid(1, 'forgotten'), withEvents: true }, { sql, clickhouse: client, waitMs: PATIENCE_MS }), { isDone: true })
   await deletions.stop()
   for (const each of partition) await each.stop()
   const waiting = makeUuids(8)

@@ -75,7 +75,7 @@ await t.test(`${ERASED} of ${PERSONS} people erased under load with ${KILLS} kil
   const accepted = await load.stop()
   const isSwept = async (): Promise<boolean> =>
     (await here.sql`SELECT 1 FROM person_deletions WHERE swept_at IS NULL`).length === 0
-  await waitFor(isSwept, { timeoutMs: 180_000 })
+  await waitFor(isSwept)
 
   const again = history.map((event) => ({ ...event, uuid: randomUUID() }))
   await retry(async () => await sendAll(here, again, { historical_migration: true }))

@@ -134,7 +134,7 @@ async function send (stack: Stack, batch: readonly object[], more: object = {}):
 
 /** Beside other tests it may take longer than an answer waits. */
 async function waitUntilDone ({ sql }: Stack): Promise<void> {
-  await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE done_at IS NULL`).length === 0, { timeoutMs: 120_000 })
+  await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE done_at IS NULL`).length === 0)
 }
 
 /** What must stay when persons are anonymised. */

@@ -17,7 +17,7 @@ import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnin
 import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
 import { freePort } from '../support/local-ports.ts'
 import type { TestContext } from '../support/test-context.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../support/wait-for.ts'
 import type { PersonApplier } from '../../pipeline/persons/start-persons.ts'
 import { noCopiesWait, origin, type PersonsStores, readPersons, startPersonsStores } from '../../pipeline/persons/testing/start-persons-stores.ts'
 
@@ -223,5 +223,5 @@ async function count (client: ClickHouse, table: string, where: string): Promise
 }
 
 function deps ({ sql, clickhouse }: PersonsStores): Parameters<typeof deletePerson>[1] {
-  return { sql, clickhouse: clickhouse.client, waitMs: 20_000 }
+  return { sql, clickhouse: clickhouse.client, waitMs: PATIENCE_MS }
 }

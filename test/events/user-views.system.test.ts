@@ -33,7 +33,7 @@ t.test('everything goes on, is counted right, and names the views while a view o
   for (let i = 0; i < 2; i++) await call('POST', '/batch/', { api_key: stack.projectApiKey, batch: i === 0 ? batch : batch.slice(0, 20) })
   const count = async (query: string): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT (${query}) AS n`))[0]?.n)
   const reach = async (query: string, wanted: number): Promise<void> => {
-    await waitFor(async () => await count(query) === wanted, { timeoutMs: 60_000 }).catch(() => {})
+    await waitFor(async () => await count(query) === wanted).catch(() => {})
     t.equal(await count(query), wanted, query)
   }
 
@@ -50,12 +50,12 @@ t.test('everything goes on, is counted right, and names the views while a view o
   await reach("SELECT uniq(uuid) FROM event_traces WHERE kind = 'deleted'", 10)
 
   const sentAt = Date.now()
-  await waitFor(async () => Date.parse((await call('GET', '/api/watermark')).complete_through) > sentAt, { timeoutMs: 60_000 })
+  await waitFor(async () => Date.parse((await call('GET', '/api/watermark')).complete_through) > sentAt)
   let status: Status | undefined
   await waitFor(async () => {
     status = await call('GET', '/api/status')
     return status?.books?.extra === 0 && status.books.missing === 0
-  }, { timeoutMs: 60_000 })
+  })
   t.match(status?.books, { missing: 0, extra: 0 })
   t.equal(status?.pipeline.deadLetters, 0)
   t.match(status?.stuck.toSorted().join('\n'), /fails_on_/)

@@ -75,7 +75,7 @@ t.test(`exporters killed ${KILLS} times leave each row in one file, and revision
     const [row] = await sql<[{ done: Date, open: number }]>`SELECT min(done_through) AS done,
       (SELECT count(*)::int FROM export_windows WHERE written_at IS NULL) + (SELECT count(*)::int FROM export_erasures) AS open FROM window_tasks`
     return row.open === 0 && row.done.toISOString().slice(11, 16) >= through
-  }, { timeoutMs: 60_000 })
+  })
   await completeThrough(clickhouse, '22:59')
   await waitUntilDone('22:00')
   // Few kills may have hit neither.

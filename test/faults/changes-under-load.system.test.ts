@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { createRandom } from '../support/random.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../support/wait-for.ts'
 import { auditCounts, auditEvents } from './audit/audit-events.ts'
 import { waitUntilDrained } from './audit/wait-until-recovered.ts'
 import { describeFailures } from './load-ledger.ts'
@@ -55,10 +55,8 @@ t.test('every event has to be checked, by a version that there is, and to meet i
 /** What a tier that is asked to end promises, in milliseconds. */
 const MAX_END_MS = 10_000
 
-t.test('a rolling restart of two ingest processes on one port and two pipeline processes fails no request', {
-  timeout: 120_000
-}, async (t) => {
-  const signal = AbortSignal.timeout(110_000)
+t.test('a rolling restart of two ingest processes on one port and two pipeline processes fails no request', async (t) => {
+  const { signal } = new AbortController()
   await using opened = await openFaultSystem({ signal, sharedPort: true })
   const { system } = opened
   const { ingest, pipeline } = system
@@ -74,7 +72,7 @@ t.test('a rolling restart of two ingest processes on one port and two pipeline p
   } finally {
     await load.stop()
   }
-  await waitUntilDrained(system, { timeoutMs: 30_000, signal })
+  await waitUntilDrained(system, { timeoutMs: PATIENCE_MS, signal })
   const audit = await auditEvents(system, load.ledger)
 
   t.comment(`ended in ${JSON.stringify(tookMs)} ms, ${load.ledger.acknowledgedEvents} events acknowledged`)

@@ -5,6 +5,7 @@ import { FAULTS } from './kinds/faults.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem, openFaultSystem } from './system/fault-system.ts'
 import { createRandom } from '../support/random.ts'
 import { runFaults } from './run-faults.ts'
+import { PATIENCE_MS } from '../support/wait-for.ts'
 import { waitUntilDrained } from './audit/wait-until-recovered.ts'
 
 /**
@@ -23,8 +24,8 @@ const NAMES = [
 /** The same order of faults in each run; another one finds other things, by `npm run faults`. */
 const SEED = 2
 
-t.test('kills, breaks and fills a running system under load, and finds every event once', { timeout: 460_000 }, async (t) => {
-  const signal = AbortSignal.timeout(450_000)
+t.test('kills, breaks and fills a running system under load, and finds every event once', { timeout: 1_100_000 }, async (t) => {
+  const signal = AbortSignal.timeout(1_050_000)
   await using opened = await openFaultSystem({ signal })
   const report = await runFaults(opened.system, {
     faults: FAULTS.filter(({ name }) => NAMES.includes(name)),
@@ -51,7 +52,7 @@ t.test('kills, breaks and fills a running system under load, and finds every eve
   await t.test('one batch sent to two ingest processes at the same time is counted once', async (t) => {
     const distinctId = randomUUID()
     await Promise.all(Array.from({ length: 20 }, async () => await sendToAll(opened.system, distinctId)))
-    await waitUntilDrained(opened.system, { timeoutMs: 30_000, signal })
+    await waitUntilDrained(opened.system, { timeoutMs: PATIENCE_MS, signal })
 
     const [counts] = await opened.system.select(
       `SELECT toUInt32(count()) AS rows, toUInt32(uniqExact(uuid)) AS uuids,

@@ -9,10 +9,9 @@ import { PostHog } from 'posthog-node'
 import type { Credentials, StackAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { freePorts } from '../support/local-ports.ts'
 import { withoutSettings } from '../support/environments.ts'
+import { PATIENCE_MS } from '../support/wait-for.ts'
 
 export const ROOT = path.join(import.meta.dirname, '..', '..')
-const READY_TIMEOUT_MS = 90_000
-const VISIBLE_TIMEOUT_MS = 60_000
 const run = promisify(execFile)
 
 /** A user of the package: its folder and user id. */
@@ -68,7 +67,7 @@ export async function findMachineNode (): Promise<string> {
  * @param user     Its folder gets `.millrace`, as no data directory is named.
  */
 export async function tryFirstSession (
-  [command, ...args]: readonly [string, ...string[]], { folder, env, uid, readyMs = READY_TIMEOUT_MS }: PackageUser
+  [command, ...args]: readonly [string, ...string[]], { folder, env, uid, readyMs = PATIENCE_MS }: PackageUser
 ): Promise<FirstSession> {
   const [port, clickhousePort, natsPort, postgresPort] = await freePorts(4)
   let printed = ''
@@ -117,7 +116,7 @@ async function sendEvent (host: string, key: string): Promise<void> {
 }
 
 async function readEvents (url: string, password: string): Promise<FirstSession['rows']> {
-  const deadline = Date.now() + VISIBLE_TIMEOUT_MS
+  const deadline = Date.now() + PATIENCE_MS
   for (;;) {
     const response = await fetch(url, {
       method: 'POST',

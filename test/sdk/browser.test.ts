@@ -41,7 +41,7 @@ async function open (t: Test, options: PageOptions): Promise<SdkPage> {
 }
 
 async function untilLoaded ({ page }: SdkPage): Promise<void> {
-  await page.waitForFunction(() => (globalThis as any).posthog?.__loaded === true, undefined, { timeout: 30_000 })
+  await page.waitForFunction(() => (globalThis as any).posthog?.__loaded === true)
 }
 
 /** Calls a method of the SDK in the page. */

@@ -11,6 +11,7 @@ import { promisify } from 'node:util'
 import chromium from '@sparticuz/chromium'
 import { type Browser, chromium as browserType, type Page } from 'playwright-core'
 import { createShared } from '../support/process-end.ts'
+import { PATIENCE_MS } from '../support/wait-for.ts'
 
 const require = createRequire(import.meta.url)
 
@@ -92,6 +93,7 @@ export async function openBrowser (): Promise<{ browser: Browser, close: () => P
   opened.defer(async () => await rm(temporary, { recursive: true, force: true, maxRetries: 3 }))
   const browser = await startBrowser(temporary)
   opened.defer(async () => await browser.close())
+  browser.on('context', (context) => { context.setDefaultTimeout(PATIENCE_MS) })
   const all = opened.move()
   return { browser, close: async () => await all.disposeAsync() }
 }

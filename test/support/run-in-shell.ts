@@ -1,6 +1,7 @@
 /** Command lines that people paste into a shell. Where the machine has no curl, this file takes its place. */
 import { execFile } from 'node:child_process'
 import { parseArgs, promisify } from 'node:util'
+import { PATIENCE_MS } from './wait-for.ts'
 
 const STAND_IN = `command -v curl >/dev/null || curl () { '${process.execPath}' '${import.meta.filename}' "$@"; }`
 
@@ -26,7 +27,7 @@ async function send (): Promise<void> {
   }))
   if (values.user !== undefined) headers.set('authorization', `Basic ${Buffer.from(values.user).toString('base64')}`)
   const { data: body = null, request: method = body === null ? 'GET' : 'POST' } = values
-  const response = await fetch(url, { method, headers, body, signal: AbortSignal.timeout(10_000) })
+  const response = await fetch(url, { method, headers, body, signal: AbortSignal.timeout(PATIENCE_MS) })
   process.stdout.write(await response.text())
 }
 

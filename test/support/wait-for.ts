@@ -1,7 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
+/**
+ * How long one step of a test may take, in milliseconds. A limit is there for what hangs: a passing test never waits
+ * for it, and a machine that is five times slower than ours must not reach it. Of `waitFor` and of the browser.
+ */
+export const PATIENCE_MS = 180_000
+
 export interface WaitForOptions {
-  /** Gives up after this long, in milliseconds. Default 60,000, so that a busy machine fails nothing. */
+  /** Gives up after this long, in milliseconds. Default: `PATIENCE_MS`. */
   timeoutMs?: number
   /** Pause between two checks, in milliseconds. Default 20 at first, growing to 50: a check takes CPU from others. */
   everyMs?: number
@@ -20,7 +26,7 @@ type Truthy<T> = Exclude<T, false | undefined | null | 0 | ''>
  * @throws when the time is up, with the last error of the condition as cause.
  */
 export async function waitFor<T> (condition: () => T | Promise<T>, options: WaitForOptions = {}): Promise<Truthy<T>> {
-  const { timeoutMs = 60_000, everyMs } = options
+  const { timeoutMs = PATIENCE_MS, everyMs } = options
   let pauseMs = everyMs ?? FIRST_PAUSE_MS
   const deadline = performance.now() + timeoutMs
   let lastError: unknown

@@ -6,10 +6,9 @@ import path from 'node:path'
 import { freePorts } from '../../../test/support/local-ports.ts'
 import type { TestContext } from '../../../test/support/test-context.ts'
 import { withoutSettings } from '../../../test/support/environments.ts'
+import { PATIENCE_MS } from '../../../test/support/wait-for.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'main.ts')
-/** As long as `start-stack.ts` waits: beside other stacks a start takes several times as long as alone. */
-const READY_TIMEOUT_MS = 180_000
 
 /** `npm start` under test. */
 export interface RunningMain {
@@ -64,7 +63,7 @@ export function runMain (t: TestContext, settings: Record<string, string>, uid?:
     output: () => printed,
     exited,
     async ready () {
-      const deadline = Date.now() + READY_TIMEOUT_MS
+      const deadline = Date.now() + PATIENCE_MS
       while (!printed.includes('Millrace is ready')) {
         if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended and had printed:\n${printed}`)
         if (Date.now() > deadline) throw new Error(`it is not ready and had printed:\n${printed}`)

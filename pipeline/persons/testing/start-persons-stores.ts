@@ -78,14 +78,14 @@ export async function startPersonsStores (
           if ((applied.get(partition) ?? 0) < (last.get(partition) ?? 0)) return false
         }
         return true
-      }, { timeoutMs: 180_000 })
+      })
     }
   }
 }
 
 /** Waits until everything that was posted is copied to ClickHouse. */
 export async function noCopiesWait ({ sql }: PersonsStores): Promise<void> {
-  await waitFor(async () => (await sql`SELECT 1 FROM persons_outbox LIMIT 1`).length === 0, { timeoutMs: 180_000 })
+  await waitFor(async () => (await sql`SELECT 1 FROM persons_outbox LIMIT 1`).length === 0)
 }
 
 /** A person as Postgres has it, with the ids that belong to it. */

@@ -23,9 +23,7 @@ for (const [flag, filters] of Object.entries({
 })) {
   const headers = { authorization: `Bearer ${stack.personalApiKey}` }
   // A flag of groups is refused until their kind is known.
-  await waitFor(async () => (await server.post(`/api/projects/${server.stack.project}/feature_flags/`, { key: flag, filters }, { headers })).status === 201, {
-    timeoutMs: 60_000
-  })
+  await waitFor(async () => (await server.post(`/api/projects/${server.stack.project}/feature_flags/`, { key: flag, filters }, { headers })).status === 201)
 }
 await waitFor(async () => {
   const answer = await ask({ groups: { company: 'acme' } })
