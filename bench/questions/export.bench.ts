@@ -96,7 +96,7 @@ async function exportWindow (
   await clearScratch(target.scratch)
   const before = process.cpuUsage()
   await writeRevision(planned, { id, projectId: 1, folder: '1/bench', schedule: 'hour', filter: null, columns: {} }, {
-    sql, clickhouse, target, reading: createSemaphore({ limit: 1 }), signal: new AbortController().signal
+    sql, clickhouse, cluster: '', target, reading: createSemaphore({ limit: 1 }), signal: new AbortController().signal
   })
   const { user, system } = process.cpuUsage(before)
   const [{ rows }] = await sql<[{ rows: string }]>`SELECT rows FROM export_windows WHERE id = ${planned.id}`

@@ -287,6 +287,29 @@ t.test('persons and merges: every copy whose insert began in the window, tombsto
   t.same(await askDuckDb(`SELECT old_person_id, person_id FROM ${duckTable(files, 'merges')}`), [{ old_person_id: two, person_id: one }])
 })
 
+t.test('a person whose event is replayed while the file is made leaves it by an erasure', async (t) => {
+  const { sql, clickhouse, root, waitUntilDone } = await start(t)
+  const files = path.join(root, (await createExport(sql)).folder)
+  await insertEvents(clickhouse, 3, () => ({ received_at: at('06:10') }))
+  let replayed = false
+  const running = startExports({ sql, clickhouse }, {
+    folder: root,
+    async onStep (step) {
+      if (step !== 'make file' || replayed) return
+      replayed = true
+      await insertEvents(clickhouse, 1, () => ({ distinct_id: 'replayed', received_at: at('06:20') }))
+    }
+  })
+  t.teardown(async () => await running.stop())
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('07:00')
+  const [person] = await queryRows<{ id: string }>(clickhouse, "SELECT person_id AS id FROM events WHERE distinct_id = 'replayed'")
+  await clickhouse.command({ query: "ALTER TABLE events DELETE WHERE distinct_id = 'replayed' SETTINGS mutations_sync = 1" })
+  await reviseExports(sql, 1, [person?.id ?? ''])
+  await waitUntilDone('07:00')
+  t.same((await readManifests(files)).map(({ rows, reason }) => [rows, reason]), [[4, 'schedule'], [3, 'erasure']])
+})
+
 t.test('a window of many rows has several files', async (t) => {
   const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
   const { folder } = await createExport(sql)

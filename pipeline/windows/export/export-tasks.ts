@@ -1,6 +1,6 @@
 /** Exports as tasks of closed windows. */
 import path from 'node:path'
-import { type ClickHouse, readCompleteThrough } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { readCompleteThrough } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { pause } from '../../../platform/intervals.ts'
 import type { Metrics } from '../../../platform/metrics.ts'
 import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
@@ -14,11 +14,7 @@ import { planErasures, planLateRows, readInsertedThrough } from './plan-revision
 import { openS3Target, type S3Settings } from './s3-target.ts'
 import { type ExportSettings, inTurn, type PlannedRevision, type RevisionDeps, writeRevision } from './write-revision.ts'
 
-export interface ExportDeps extends Pick<RevisionDeps, 'sql' | 'onStep' | 'fileRows'> {
-  /** For the tables of all shards. */
-  clickhouse: ClickHouse
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster: string
+export interface ExportDeps extends Pick<RevisionDeps, 'sql' | 'clickhouse' | 'cluster' | 'onStep' | 'fileRows'> {
   /** Folder of targets that are folders; empty: none is allowed. */
   folder: string
   metrics: Metrics
@@ -114,7 +110,7 @@ async function waitForCopies (
 
 /** Writes planned revisions in the order in which they were planned, backfills last. */
 async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSignal): Promise<void> {
-  const { sql, clickhouse, reading, checked, onStep, fileRows } = deps
+  const { sql, clickhouse, cluster, reading, checked, onStep, fileRows } = deps
   const target = openTarget(row, deps)
   await clearScratch(target.scratch)
   if (!checked.has(row.id)) await recordUnknownManifests(row, { sql, target, signal })
@@ -129,7 +125,7 @@ async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSign
           AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL) ORDER BY reason = 'backfill', id LIMIT 1`
     if (planned === undefined) return
     if (planned.table !== 'events') await waitForCopies(deps, planned, signal)
-    await writeRevision(planned, row, { sql, clickhouse, target, reading, signal, onStep, fileRows })
+    await writeRevision(planned, row, { sql, clickhouse, cluster, target, reading, signal, onStep, fileRows })
     await onStep?.('next')
   }
 }

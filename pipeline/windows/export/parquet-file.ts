@@ -16,6 +16,9 @@ export interface FileFacts {
 /** Small row groups bound the memory of ClickHouse and of readers; old readers know no other text than strings. */
 const PARQUET_SETTINGS: ClickHouseSettings = {
   output_format_parquet_compression_method: 'zstd',
+  output_format_compression_level: '1',
+  // Readers that look for single values are rare, and each value of each column would be hashed for them.
+  output_format_parquet_write_bloom_filter: 0,
   output_format_parquet_string_as_string: 1,
   output_format_parquet_row_group_size: '100000',
   output_format_parquet_row_group_size_bytes: '33554432',

@@ -14,6 +14,7 @@ import { buffer, text } from 'node:stream/consumers'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
 import type { Semaphore } from '../../../platform/semaphore.ts'
+import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
 import {
   type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, readExportColumns, selectColumn,
   windowSql
@@ -50,6 +51,8 @@ export interface RevisionDeps {
   sql: Sql
   /** For the tables of all shards. */
   clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster: string
   target: ExportTarget
   /**
    * Limits what ClickHouse reads at once, for all exports: events share its connections. A target that hangs takes no
@@ -122,6 +125,7 @@ async function makeManifest (
   const columns = await readColumns(table, job, deps)
   const parts = await recordParts(planned, job, deps, filter)
   await onStep?.('record persons')
+  const settled = await findSettledMoment(deps)
   await recordPersons(planned, job, deps, filter)
   const files: FileOfManifest[] = []
   for (let index = 0; index < parts; index++) {
@@ -130,8 +134,9 @@ async function makeManifest (
       WHERE ${windowSql(table, job.projectId, planned, { index, of: parts })} AND ${filter}`
     files.push({ name, ...await createFile(`${folder}/${name}`, query, deps) })
   }
-  // Those of replayed events that came meanwhile.
-  await recordPersons(planned, job, deps, filter)
+  // Those of replayed events that came meanwhile; copies of persons never come late.
+  const cameSince = `${filter} AND inserted_at >= fromUnixTimestamp64Milli(${settled})`
+  if (table === 'events') await recordPersons(planned, job, deps, cameSince)
   const rows = files.reduce((sum, file) => sum + file.rows, 0)
   const where = windowSql(table, job.projectId, planned)
   const leftOut = await countRows(deps, table, `${where} AND NOT ifNull(${filter}, 0)`)
@@ -210,11 +215,12 @@ async function recordPersons (
   const { source, persons } = factsOf(planned.table)
   const found = await inTurn(deps, async () => {
     const { stream } = await clickhouse.exec({
-      query: `SELECT DISTINCT reinterpretAsUInt32(reverse(unhex(right(toString(arrayJoin([${persons.join(', ')}])), 8))))
+      query: `SELECT DISTINCT toUInt32(bitShiftRight(reinterpretAsUInt128(arrayJoin([${persons.join(', ')}])), 64))
         FROM ${source} WHERE ${windowSql(planned.table, job.projectId, planned)} AND ${filter} FORMAT RowBinary`
     })
     return await buffer(stream)
   })
+  if (found.length === 0) return
   const [row] = await sql<[{ hashes: Buffer }]>`SELECT person_hashes AS hashes FROM export_windows WHERE id = ${planned.id}`
   const known = readHashes(row.hashes)
   const gained = [...readHashes(found)].filter((hash) => !known.has(hash))
