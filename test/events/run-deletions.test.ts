@@ -8,6 +8,8 @@ import { type ClickHouse, connectClickHouse, queryRows } from '../../platform/cl
 import { deletePerson } from '../../api/persons/delete-person.ts'
 import { queueNotifications } from '../../platform/notifications.ts'
 import { recordErasure } from '../../api/persons/erase-persons.ts'
+import { forgetNotifications } from '../../pipeline/persons/deletion/forget-notifications.ts'
+import { toErasedEvents } from '../../schema/wire/erased-ids.ts'
 import { appendErasures } from '../../api/persons/erasure-file.ts'
 import { eraseAgain } from '../../cli/backup/erase-again.ts'
 import { findPersonByDistinctId } from '../../api/persons/find-person.ts'
@@ -17,6 +19,7 @@ import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnin
 import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
 import { freePort } from '../support/local-ports.ts'
 import type { TestContext } from '../support/test-context.ts'
+import { createTestPostgres } from '../support/test-stores.ts'
 import { PATIENCE_MS, waitFor } from '../support/wait-for.ts'
 import type { PersonApplier } from '../../pipeline/persons/start-persons.ts'
 import { noCopiesWait, origin, type PersonsStores, readPersons, startPersonsStores } from '../../pipeline/persons/testing/start-persons-stores.ts'
@@ -48,6 +51,26 @@ t.test('deletes a person by an id from before its merge, with the events of all 
   await waitFor(async () => (await waiting()).length === 3)
   t.same(await waiting(), ['ann', 'jo, later', 'e: 3\n- ann\nhttps://example.com'])
   t.equal(await deletePerson({ projectId: 1, uuid: personUuid(1, 'jo'), withEvents: true }, deps(stores)), null)
+})
+
+t.test('events that a filter erases leave what waits for targets; those whose properties are not there leave it if the rest matches', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'one')`
+  const [{ id: target }] = await sql<[{ id: number }]>`
+    INSERT INTO targets ${sql({ project_id: 1, name: 'ops', kind: 'webhook', url: 'https://example.com' })} RETURNING id`
+  const at = '2026-01-01T00:00:00.000Z'
+  const one = (text: string, fields: object) => ({ type: 'event' as const, text, data: JSON.stringify({ event: 'survey', distinct_id: 'jo', timestamp: at, received_at: at, ...fields }) })
+  const samples = ['{"mail":"jo@example.com"}', '{"mail":"ann@example.com"}', null].map((properties) => ({ distinct_id: 'jo', timestamp: at, properties }))
+  await queueNotifications(sql, target, [
+    one('gone', { properties: { mail: 'jo@example.com' } }), one('gone, too long', { properties: null }),
+    one('other mail', { properties: { mail: 'ann@example.com' } }), one('other event', { event: 'order', properties: null }),
+    one('later', { received_at: '2126-01-01T00:00:00.000Z', properties: { mail: 'jo@example.com' } }),
+    { type: 'events', data: JSON.stringify({ event: 'survey', from: at, samples }), text: 's: 3\n- jo\n- ann\n- long\nhttps://example.com' }
+  ])
+  const filter = toErasedEvents({ event: 'survey', property: 'mail', value: 'jo@example.com' }, 1)
+  await forgetNotifications(sql, [{ projectId: 1, personUuids: [], withEvents: true, requestedAt: new Date(), filter }])
+  t.same((await sql`SELECT text FROM notifications ORDER BY sequence`).map((row) => row['text']),
+    ['other mail', 'other event', 'later', 's: 3\n- ann\nhttps://example.com'])
 })
 
 t.test('events that go with a person are counted no more, once, whatever is repeated', async (t) => {
