@@ -111,12 +111,17 @@ t.test('a saved query gets its window; one that was changed since is not run', a
 
 t.test('a board is sent each day, and what cannot be answered keeps the rest back not', async (t) => {
   const question = await addQuestion('Payments of the week', trend)
+  const retention = await addQuestion('Coming back', {
+    version: 1, kind: 'retention', range: { last: 11, unit: 'month', whole: false }, interval: 'month', start: { event: 'paid' }
+  })
   const [{ id: board }] = await sql<[{ id: number }]>`
-    INSERT INTO boards ${sql({ project_id: project, name: 'Sales', tiles: sql.json([{ kind: 'question', id: question }, { kind: 'question', id: 999_999 }]) })} RETURNING id`
+    INSERT INTO boards ${sql({ project_id: project, name: 'Sales', tiles: sql.json([{ kind: 'question', id: question }, { kind: 'question', id: 999_999 }, { kind: 'question', id: retention }]) })} RETURNING id`
+  // Without that of years ago, nothing was seen before the last month but one.
+  await clickhouse.command({ query: "ALTER TABLE event_volumes_by_day UPDATE first_seen = '2026-04-20 00:00:00' WHERE first_seen < '2026-04-20' SETTINGS mutations_sync = 1" })
   const report = await addAlert('Daily sales', { kind: 'board', id: board }, { condition: null, every: 'day' })
   await completeThrough(24)
   await waitFor(async () => (await windowsOf(report)).length === 1)
   const last = (await notifications()).at(-1)
   t.equal(last?.type, 'report')
-  t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nhttp:\/\/millrace.example\/console\/projects\/\d+\/boards\/\d+$/)
+  t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nComing back\n2025-07-01: –, returned [^]*2026-03-01: –, returned .*\n2026-04-01: 0, returned 0\n2026-05-01: \d+, returned –\n\nhttp:\/\/millrace.example\/console\/projects\/\d+\/boards\/\d+$/)
 })

@@ -51,8 +51,11 @@ export async function readReport (
   }
   const { name, question, timezone, weekStarts } = await findQuestion(deps.sql, id, asker)
   const range = resolveRange(question, { timezone, weekStarts, now: to - 1 })
+  const [[first = null] = []] = await ask(deps, `
+    SELECT toUnixTimestamp64Milli(min(first_seen)) FROM event_volumes_by_day WHERE project_id = ${asker.project} HAVING count() > 0`)
   const rows = await ask(deps, compileQuestion(question, asker.project, range))
-  return [name, ...describeAnswer(shapeAnswer(question, range, rows))]
+  const known = { ...range, ...first !== null && { firstEvent: Number(first) } }
+  return [name, ...describeAnswer(shapeAnswer(question, known, rows))]
 }
 
 interface FoundQuestion { name: string, question: Question, timezone: string, weekStarts: 'monday' | 'sunday' }
