@@ -180,3 +180,14 @@ export function Copyable ({ text, label }: { text: string, label: string }) {
     </div>
   )
 }
+
+/** A secret that was just made, which no screen shows again. */
+export function ShownOnce ({ title, text, label, children, onClose }: { title: string, text: string, label: string, children: ComponentChildren, onClose: () => void }) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <p>{children}</p>
+      <Copyable text={text} label={label} />
+      <p class='actions'><button type='button' class='primary' onClick={onClose}>I have copied it</button></p>
+    </Dialog>
+  )
+}

@@ -1,21 +1,20 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import type { Answer } from '../../api-types.ts'
-import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
+import { Confirm, ShownOnce } from '../confirm.tsx'
 import { formatZoned, showText } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { Paged, useList } from '../paging.tsx'
-import { currentSession, may } from '../session.ts'
-import { Ago, Dialog, Show, Time } from '../states.tsx'
+import { may } from '../session.ts'
+import { Ago, Time } from '../states.tsx'
 import { type NewKey, NewKeyDialog } from './new-key.tsx'
-import { useAnswer } from '../load.ts'
 
 type PersonalKey = Answer<'/api/personal_api_keys'>['results'][number]
 
 /** An old key is accepted for so long after a rotation, in seconds: a day. */
 const GRACE_SECONDS = 86_400
 
-/** Personal keys, with what they may do, when they were used and when they end; and the users who own them. */
+/** Personal keys, with what they may do, when they were used and when they end. */
 export function KeysScreen () {
   const [isCreating, setCreating] = useState(false)
   const [made, setMade] = useState<NewKey>()
@@ -26,18 +25,15 @@ export function KeysScreen () {
   }
   return (
     <section>
-      <h1>Keys and users</h1>
+      <h1>Keys</h1>
       <p class='hint'>Personal keys give access to the API and this console. SDKs use the public project key: see Connect.</p>
       {may('user:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New key …</button></div>}
       <Paged of={keys} what='Keys' empty={null}>{(results) => <KeyTable keys={results} onRevoked={keys.reload} onMade={onMade} />}</Paged>
-      {(keys.value ?? keys.error) !== undefined && <Users />}
       {isCreating && <NewKeyDialog onClose={() => setCreating(false)} onMade={onMade} />}
       {made !== undefined && (
-        <Dialog title={`The key ${showText(made.label, 40)}`} onClose={() => setMade(undefined)}>
-          <p>Copy the key now: only its hash is stored, and it will not be shown again.</p>
-          <Copyable text={made.value} label='The new key' />
-          <p class='actions'><button type='button' class='primary' onClick={() => setMade(undefined)}>I have copied it</button></p>
-        </Dialog>
+        <ShownOnce title={`The key ${showText(made.label, 40)}`} text={made.value} label='The new key' onClose={() => setMade(undefined)}>
+          Copy the key now: only its hash is stored, and it will not be shown again.
+        </ShownOnce>
       )}
     </section>
   )
@@ -119,39 +115,4 @@ export function describeState ({ revoked_at: revoked, expires_at: end }: Persona
   if (revoked !== null) return `revoked ${formatZoned(revoked)}`
   if (end === null) return 'does not expire'
   return Date.parse(end) > now ? `expires ${formatZoned(end)}` : `expired ${formatZoned(end)}`
-}
-
-export function Users () {
-  const [isCreating, setCreating] = useState(false)
-  const users = useAnswer<Answer<'/api/users'>>('/api/users/')
-  const mayCreate = may('user:write') && currentSession().all_projects
-  return (
-    <>
-      <h2>Users</h2>
-      {mayCreate && <div class='toolbar'><button type='button' onClick={() => setCreating(true)}>New user …</button></div>}
-      <Show of={users} what='Users'>
-        {({ results }) => (
-          <Rows
-            label='Users' of={results} columns={[
-              ['E-mail', ({ email }) => showText(email), 'wide'], ['First name', ({ first_name: name }) => showText(name), 'wide'], ['#Usable keys', ({ keys }) => keys]
-            ]}
-          />
-        )}
-      </Show>
-      {isCreating && <NewUserDialog onClose={() => setCreating(false)} onDone={users.reload} />}
-    </>
-  )
-}
-
-function NewUserDialog ({ onClose, onDone }: { onClose: () => void, onDone: () => void }) {
-  const [email, setEmail] = useState('')
-  const [name, setName] = useState('')
-  const create = async () => await request('/api/users/', { method: 'POST', body: { email, first_name: name } })
-  return (
-    <FormDialog title='New user' action='Create' isReady={email !== ''} onClose={onClose} onConfirm={create} onDone={onDone}>
-      <p class='hint'>No mail is sent: create a key for the user with <code>npx millrace keys create --user</code>.</p>
-      <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
-      <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-    </FormDialog>
-  )
 }

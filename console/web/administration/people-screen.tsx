@@ -1,17 +1,19 @@
 import { useState } from 'preact/hooks'
 import type { Answer } from '../../api-types.ts'
 import { request } from '../api-client.ts'
-import { Ask, Copyable, FormDialog } from '../confirm.tsx'
+import { Ask, FormDialog, ShownOnce } from '../confirm.tsx'
 import { formatAgo, formatZoned, showText } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { currentSession } from '../session.ts'
-import { Dialog, Select, Show } from '../states.tsx'
+import { Select, Show } from '../states.tsx'
 
 type User = Answer<'/api/users'>['results'][number]
 type Invitation = Answer<'/api/invitations', 'post'>
 
 const ROLES = [['viewer', 'viewer'], ['viewer+persons', 'viewer who sees persons'], ['editor', 'editor'], ['admin', 'administrator']] as const
+/** Of those that are made with `POST /api/users`. */
+const ACCOUNT = ['', 'none: an account for keys, without a login'] as const
 
 /** Who may log in, as what and where; and accounts that own keys. */
 export function PeopleScreen () {
@@ -20,7 +22,7 @@ export function PeopleScreen () {
   const [made, setMade] = useState<Invitation>()
   const [changing, setChanging] = useState<User>()
   const now = Date.now()
-  const onInvited = (invitation: Invitation): void => {
+  const onInvited = (invitation: Invitation | undefined): void => {
     setMade(invitation)
     users.reload()
   }
@@ -49,11 +51,9 @@ export function PeopleScreen () {
       </Show>
       {invited !== undefined && <InviteDialog user={invited === 'new' ? undefined : invited} onClose={() => setInvited(undefined)} onDone={onInvited} />}
       {made !== undefined && (
-        <Dialog title={`The invitation of ${showText(made.user.email, 60)}`} onClose={() => setMade(undefined)}>
-          <p>Send this link: it works once, until {formatZoned(made.expires_at)}, and is not shown again.</p>
-          <Copyable text={made.link} label='The link' />
-          <p class='actions'><button type='button' class='primary' onClick={() => setMade(undefined)}>I have copied it</button></p>
-        </Dialog>
+        <ShownOnce title={`The invitation of ${showText(made.user.email, 60)}`} text={made.link} label='The link' onClose={() => setMade(undefined)}>
+          Send this link: it works once, until {formatZoned(made.expires_at)}, and is not shown again.
+        </ShownOnce>
       )}
       {changing !== undefined && (
         <Ask
@@ -69,24 +69,25 @@ export function PeopleScreen () {
 }
 
 /** @param props.user  Somebody who gets a new link and other roles; undefined: somebody new. */
-function InviteDialog ({ user, onClose, onDone }: { user: User | undefined, onClose: () => void, onDone: (made: Invitation) => void }) {
+function InviteDialog ({ user, onClose, onDone }: { user: User | undefined, onClose: () => void, onDone: (made: Invitation | undefined) => void }) {
   const [email, setEmail] = useState(user?.email ?? '')
   const [name, setName] = useState(user?.first_name ?? '')
   const [role, setRole] = useState('viewer')
   const [project, setProject] = useState('')
-  const invite = async (): Promise<Invitation> => await request('/api/invitations/', {
-    method: 'POST',
-    body: {
-      email, first_name: name,
-      roles: [{ project_id: project === '' ? null : Number(project), role: role.replace('+persons', ''), sees_persons: role.includes('+') }]
+  const invite = async (): Promise<Invitation | undefined> => {
+    const person = { email, first_name: name }
+    if (role !== '') {
+      const given = { project_id: project === '' ? null : Number(project), role: role.replace('+persons', ''), sees_persons: role.includes('+') }
+      return await request('/api/invitations/', { method: 'POST', body: { ...person, roles: [given] } })
     }
-  })
+    await request('/api/users/', { method: 'POST', body: person })
+  }
   return (
-    <FormDialog title='Invite' action='Create the link' isReady={email !== ''} onClose={onClose} onConfirm={invite} onDone={onDone}>
+    <FormDialog title='Invite' action={role === '' ? 'Create the account' : 'Create the link'} isReady={email !== ''} onClose={onClose} onConfirm={invite} onDone={onDone}>
       <label>E-mail <input required type='email' maxLength={254} value={email} disabled={user !== undefined} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
       <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-      <Select label='Role' value={role} options={ROLES} onChange={setRole} />
-      <Select label='Projects' value={project} options={[['', 'all'], ...currentSession().projects.map(({ id, name }) => [String(id), `${showText(name, 60)} (${id})`] as const)]} onChange={setProject} />
+      <Select label='Role' value={role} options={user === undefined ? [...ROLES, ACCOUNT] : ROLES} onChange={setRole} />
+      {role !== '' && <Select label='Projects' value={project} options={[['', 'all'], ...currentSession().projects.map(({ id, name }) => [String(id), `${showText(name, 60)} (${id})`] as const)]} onChange={setProject} />}
     </FormDialog>
   )
 }

@@ -3,16 +3,14 @@ import type { Schema } from '../../api-types.ts'
 export type Alert = Schema<'Alert'>
 
 export const CONDITIONS = [
-  ['above', 'is above'], ['below', 'is below'],
-  ['rises_by', 'rises in a week by %'], ['falls_by', 'falls in a week by %']
+  ['above', 'is above …'], ['below', 'is below …'], ['rises_by', 'rises by … % in a week'], ['falls_by', 'falls by … % in a week']
 ] as const
 
 /** When an alert fires, or a board is sent. */
 export function describeAlert ({ condition, every }: Pick<Alert, 'condition' | 'every'>): string {
   if (condition === null) return every === 'week' ? 'sent each Monday' : 'sent each day'
-  const { is, value } = condition
-  const words = { above: `is above ${value}`, below: `is below ${value}`, rises_by: `rises by ${value} % in a week`, falls_by: `falls by ${value} % in a week` }
-  return `${words[is]}, each ${every}`
+  const words = new Map(CONDITIONS).get(condition.is)
+  return `${words?.replace('…', String(condition.value))}, each ${every}`
 }
 
 /** What it is about, as lists of choices and addresses name it: `question 5`. */
