@@ -5,7 +5,7 @@ import { classifyPostgresError } from '../../platform/postgres/postgres-errors.t
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { takeFitting } from './fit-updates.ts'
 import { foldUpdates } from './fold-updates.ts'
-import { createKeepUndone } from './keep-undone.ts'
+import { createLeaveOut } from './leave-out-undone.ts'
 import { findRows, loadRows } from './load-persons.ts'
 import { type PersonsOutcome, type RefusedUpdate, refuseUpdate } from './persons-outcome.ts'
 import { writePersons } from './write-persons.ts'
@@ -46,7 +46,7 @@ export async function applyUpdates (
     // Each time, as a version is of one state of a person.
     const past = new Set<number>()
     const versions = await lockPersons(transaction, [...new Set(next.map((update) => update.projectId))], past)
-    const leave = await createKeepUndone(transaction, past)
+    const leave = await createLeaveOut(transaction, past)
     const found = await findRows(transaction, next, maxGroupTypes)
     const { updates: fitting, large } = takeFitting(next, found)
     const known: PersonsUpdate[] = []

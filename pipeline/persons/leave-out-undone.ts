@@ -8,7 +8,7 @@ import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
  *
  * @param past  Projects that had an erasure or an undone merge: without one this reads nothing.
  */
-export async function createKeepUndone (
+export async function createLeaveOut (
   transaction: TransactionSql, past: ReadonlySet<number>
 ): Promise<(update: PersonsUpdate) => PersonsUpdate[]> {
   if (past.size === 0) return (update) => [update]
