@@ -21,6 +21,11 @@ export const PROPERTY_CONDITIONS = {
     JSONExtractString(properties, {property: String}), JSONExtractRaw(properties, {property: String})) = {value: String}`
 }
 
+/** Those of the conditions whose parameter is given. */
+export function conditionsOf (conditions: Readonly<Record<string, string>>, params: object): string {
+  return Object.entries(conditions).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
+}
+
 interface Day { day: number, volume: number }
 
 interface DaysQuery { project: number, event?: string | undefined, from?: number | undefined, to?: number | undefined }

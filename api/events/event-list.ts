@@ -7,7 +7,7 @@ import { linkWith } from '../http/pagination.ts'
 import { defined } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import {
-  BUDGET_MS, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
+  BUDGET_MS, conditionsOf, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
 } from './day-spans.ts'
 import { isoTime } from './receipts/stored-events.ts'
 
@@ -169,11 +169,10 @@ const CONDITIONS = {
 async function readSpan (clickhouse: ClickHouse, { before, seconds, ...of }: Span): Promise<Row[]> {
   const value = of.property === undefined ? undefined : of.value
   const params = defined({ ...of, value, group_key: of.group_key ?? '', ...before })
-  const where = Object.entries(CONDITIONS).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
   return await queryRows<Row>(clickhouse, `
     SELECT toString(events.uuid) AS uuid, event, distinct_id, toString(events.person_id) AS person_id,
       ${isoTime('events.timestamp')} AS timestamp, ${isoTime('events.received_at')} AS received_at, if(current_url != '', current_url, screen_name) AS place, lib, lib_version, is_bot
-    FROM events WHERE project_id = {project: UInt32} ${where}
+    FROM events WHERE project_id = {project: UInt32} ${conditionsOf(CONDITIONS, params)}
     ORDER BY events.timestamp DESC, events.uuid DESC LIMIT {limit: UInt32}
     SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 1000000000`, params)
 }

@@ -6,7 +6,7 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import { type Anonymised, anonymiseValue } from '../../schema/wire/anonymise.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { noCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
-import { clearSamples, type ErasedPersons, postCopies, postTombstones } from './delete-person.ts'
+import { clearSamples, type ErasedPersons, leaveCohorts, postCopies, postTombstones } from './delete-person.ts'
 
 /**
  * Gives persons, and groups that are named like them, random ids in Postgres, with copies for ClickHouse. A person
@@ -15,10 +15,11 @@ import { clearSamples, type ErasedPersons, postCopies, postTombstones } from './
  * @returns what the events have to become.
  */
 export async function anonymisePersons (
-  transaction: TransactionSql, { projectId, ids, persons }: ErasedPersons,
+  transaction: TransactionSql, { projectId, ids, persons, uuids }: ErasedPersons,
   { sql, version, removed }: { sql: Sql, version: number, removed: readonly string[] }
 ): Promise<Anonymised> {
   const by = { ids: Object.fromEntries(ids.map((id) => [id, randomUUID()])), removed }
+  await leaveCohorts(transaction, projectId, uuids)
   const copies = noCopies()
   const common = { project_id: projectId, version, is_deleted: 0 } as const
   for (const { id, uuid } of persons) {

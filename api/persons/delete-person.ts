@@ -40,16 +40,19 @@ export async function deletePerson (
   const { sql, waitMs } = deps
   const uuid = await findPersonByUuid(deps, request.projectId, request.uuid)
   const id = uuid === null ? null : await recordDeletion(sql, { ...request, uuid })
-  if (uuid === null || id === null) return null
-  for (const deadline = performance.now() + waitMs; performance.now() < deadline; await delay(POLL_INTERVAL_MS)) {
-    if ((await sql`SELECT 1 FROM person_deletions WHERE id = ${id} AND done_at IS NOT NULL`).length > 0) return { uuid, isDone: true }
+  return uuid === null || id === null ? null : { uuid, isDone: await waitForDeletion(sql, id, waitMs) !== null }
+}
+
+/** When the pipeline had finished a deletion; null: it goes on. */
+export async function waitForDeletion (sql: Sql, id: number, waitMs: number): Promise<Date | null> {
+  for (const deadline = performance.now() + waitMs; ; await delay(POLL_INTERVAL_MS)) {
+    const [deletion] = await sql<{ at: Date | null }[]>`SELECT done_at AS at FROM person_deletions WHERE id = ${id}`
+    if (deletion?.at != null || performance.now() > deadline) return deletion?.at ?? null
   }
-  return { uuid, isDone: false }
 }
 
 /**
- * Deletes a person in Postgres (with its distinct ids, hash keys of flags and memberships of cohorts) and records what
- * is to be deleted in ClickHouse.
+ * Deletes a person in Postgres and records what is to be deleted in ClickHouse.
  *
  * @param person.uuid  The person's current uuid; see `findPersonByUuid`.
  * @returns the id of the record; null when there is no such person.
@@ -57,15 +60,14 @@ export async function deletePerson (
 async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: DeletePersonRequest): Promise<number | null> {
   return await sql.begin(async (transaction) => {
     const version = (await lockPersons(transaction, [projectId])).get(projectId)
-    const [found] = await transaction<{ id: number }[]>`
-      SELECT id FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid} FOR UPDATE`
+    const [found] = await transaction<{ id: number, uuid: string }[]>`
+      SELECT id, uuid FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid} FOR UPDATE`
     if (version === undefined || found === undefined) return null
 
-    const distinctIds = await deleteDistinctIds(transaction, projectId, found.id)
-    await transaction`DELETE FROM persons WHERE id = ${found.id}`
-    await postTombstones(transaction, { projectId, uuids: [uuid], version })
-    const uuids = [...new Set([uuid, ...distinctIds.map((distinctId) => personUuid(projectId, distinctId))])]
-    await leaveCohorts(transaction, projectId, uuids)
+    const known = await transaction<{ id: string }[]>`SELECT distinct_id AS id FROM person_distinct_ids WHERE person_id = ${found.id}`
+    const ids = known.map(({ id }) => id)
+    const uuids = [...new Set([uuid, ...ids.map((id) => personUuid(projectId, id))])]
+    await removePersons(transaction, { projectId, ids, persons: [found], uuids }, version)
     const [deletion] = await transaction<[{ id: number }]>`
       INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, version, outbox_id)
       VALUES (${projectId}, ${uuid}, ${uuids}::uuid[], ${withEvents}, ${version},
@@ -75,24 +77,16 @@ async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: Delete
   })
 }
 
-async function deleteDistinctIds (
-  transaction: TransactionSql, projectId: number, personId: number
-): Promise<string[]> {
-  const rows = await transaction<{ distinctId: string }[]>`
-    DELETE FROM person_distinct_ids WHERE person_id = ${personId} RETURNING distinct_id AS "distinctId"`
-  const distinctIds = rows.map(({ distinctId }) => distinctId)
-  await forgetDistinctIds(transaction, projectId, distinctIds)
-  return distinctIds
-}
-
-/** Deletes what names distinct ids beside their person. */
-export async function forgetDistinctIds (
-  transaction: TransactionSql, projectId: number, distinctIds: readonly string[]
+/** Deletes persons with their distinct ids, hash keys of flags, memberships of cohorts, and what else names the ids. */
+export async function removePersons (
+  transaction: TransactionSql, { projectId, ids, persons, uuids }: ErasedPersons, version: number
 ): Promise<void> {
-  await transaction`
-    DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${[...distinctIds]})`
-  await transaction`DELETE FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${[...distinctIds]}`
-  await clearSamples(transaction, projectId, distinctIds)
+  await transaction`DELETE FROM persons WHERE id = ANY (${persons.map(({ id }) => id)}::bigint[])`
+  await postTombstones(transaction, { projectId, uuids: persons.map(({ uuid }) => uuid), version })
+  await transaction`DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${ids})`
+  await transaction`DELETE FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${ids}`
+  await clearSamples(transaction, projectId, ids)
+  await leaveCohorts(transaction, projectId, uuids)
 }
 
 /** Removes the samples of warnings that name distinct ids. */

@@ -11,7 +11,7 @@ import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { type ErasableEvent, erasedCondition, type ErasedEvents, type ErasureRow, hashErased, matchesErased } from '../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { anonymisePersons } from './anonymise-persons.ts'
-import { type ErasedPersons, forgetDistinctIds, leaveCohorts, postTombstones } from './delete-person.ts'
+import { type ErasedPersons, removePersons } from './delete-person.ts'
 
 export interface EraseDeps {
   sql: Sql
@@ -111,8 +111,10 @@ export async function recordErasure (
     // Under the lock, as a merge may have come between.
     const erased = await findErased(transaction, projectId, asked)
     const { ids, uuids } = erased
-    await leaveCohorts(transaction, projectId, uuids)
-    if (removed === null) await erasePersons(transaction, erased, version)
+    if (removed === null) {
+      await removePersons(transaction, erased, version)
+      await transaction`DELETE FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})`
+    }
     const by = removed && await anonymisePersons(transaction, erased, { sql, version, removed })
     const requestedAt = again?.requested_at ?? null
     const [{ salt }] = await transaction<[{ salt: string }]>`
@@ -132,15 +134,6 @@ export async function recordErasure (
       UPDATE persons_projects SET erased_at = greatest(erased_at, coalesce(${requestedAt}, now())) WHERE project_id = ${projectId}`
     return { id: erasure.id, deletion: deletion.id }
   })
-}
-
-async function erasePersons (
-  transaction: TransactionSql, { projectId, ids, persons }: ErasedPersons, version: number
-): Promise<void> {
-  await transaction`DELETE FROM persons WHERE id = ANY (${persons.map(({ id }) => id)}::bigint[])`
-  await postTombstones(transaction, { projectId, uuids: persons.map(({ uuid }) => uuid), version })
-  await forgetDistinctIds(transaction, projectId, ids)
-  await transaction`DELETE FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})`
 }
 
 /**

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { invalidField } from '../../engines/errors.ts'
@@ -12,12 +11,13 @@ import { array, bodyOf, object, type Row, string, timeOrNull, type Value } from 
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
+import { waitForDeletion } from './delete-person.ts'
 import { countErased, countMatching, eraseLetters, type Erasure, findErased, type Found, recordErasure } from './erase-persons.ts'
 import { appendErasures } from './erasure-file.ts'
 import { eventFilterSchema, findMatchingIds, personFilterSchema, toEventFilter } from './matching-persons.ts'
 
+/** Maximum wait for the pipeline, in milliseconds. */
 const WAIT_MS = 20_000
-const POLL_MS = 200
 
 const found = array(object({ where: string, count: { type: 'integer' } }), { description: 'What was found where.' })
 
@@ -75,7 +75,7 @@ export async function erasureRoutes (
     return {
       id: record?.id ?? null, distinct_ids: erasure.ids, found: all,
       not_searched: listUnsearched(projectId, erasure.ids, letters.shared),
-      done_at: record === null ? null : await waitUntilDone(sql, record.deletion)
+      done_at: record === null ? null : await waitForDeletion(sql, record.deletion, WAIT_MS)
     }
   })
 
@@ -115,13 +115,6 @@ async function findAsked (
   const asked = ids?.map(toDistinctId) ?? await findMatchingIds(clickhouse, projectId, persons ?? {})
   const erased = await findErased(sql, projectId, asked)
   return { ids: erased.ids, removed: anonymise ? removed : null, counts: await countErased(deps, erased) }
-}
-
-async function waitUntilDone (sql: Sql, deletion: number): Promise<Date | null> {
-  for (const deadline = performance.now() + WAIT_MS; ; await delay(POLL_MS)) {
-    const [row] = await sql<{ at: Date | null }[]>`SELECT done_at AS at FROM person_deletions WHERE id = ${deletion}`
-    if (row?.at != null || performance.now() > deadline) return row?.at ?? null
-  }
 }
 
 function listUnsearched (

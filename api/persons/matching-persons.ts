@@ -3,7 +3,7 @@ import { invalidField } from '../../engines/errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { EventFilter } from '../../schema/wire/erased-ids.ts'
 import { personUuid, toDistinctId, toGroupKey } from '../../schema/wire/identity.ts'
-import { PROPERTY_CONDITIONS, readTime } from '../events/day-spans.ts'
+import { conditionsOf, PROPERTY_CONDITIONS, readTime } from '../events/day-spans.ts'
 import { optional, string, time, type Value } from '../http/json-schema.ts'
 import { defined } from '../http/request-values.ts'
 
@@ -58,10 +58,6 @@ export async function findMatchingIds (
     LIMIT ${MAX_IDS + 1} SETTINGS final = 1, max_execution_time = 60`, { project, ...params })
   if (rows.length > MAX_IDS) throw invalidField('persons', `persons matches more than ${MAX_IDS} distinct ids; narrow the filter and erase in parts.`)
   return rows.map(({ id }) => id)
-}
-
-function conditionsOf (conditions: Readonly<Record<string, string>>, params: object): string {
-  return Object.entries(conditions).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
 }
 
 /** The filter by what the table of events has. */

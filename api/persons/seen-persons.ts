@@ -4,7 +4,7 @@ import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../schema/scopes.ts'
 import {
-  BUDGET_MS, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
+  BUDGET_MS, conditionsOf, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
 } from '../events/day-spans.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
@@ -131,14 +131,13 @@ async function readLastSeen (
 ): Promise<SeenPerson[]> {
   const text = property === undefined ? undefined : value
   const params = defined({ project, limit: limit + 1, property, value: text, from, ...before })
-  const where = Object.entries(CONDITIONS).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
   const having = before === undefined
     ? ''
     : 'HAVING (max(seen.timestamp), person_id) < (fromUnixTimestamp64Milli({at: Int64}), {uuid: UUID})'
   return await queryRows<SeenPerson>(clickhouse, `
     SELECT toString(person_id) AS uuid, argMax(distinct_id, seen.timestamp) AS distinct_id,
       ${isoTime('max(seen.timestamp)')} AS last_seen
-    FROM events_with_person AS seen WHERE project_id = {project: UInt32} ${where}
+    FROM events_with_person AS seen WHERE project_id = {project: UInt32} ${conditionsOf(CONDITIONS, params)}
     GROUP BY person_id ${having} ORDER BY max(seen.timestamp) DESC, person_id DESC LIMIT {limit: UInt32}
     SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 2000000000`, params)
 }
