@@ -3,7 +3,9 @@ import type { Command } from 'commander'
 import { createPoll, createStatusPoll } from '../../api/status/poll-status.ts'
 import { NOT_RUNNING, type TierUrls } from '../../api/status/read-status.ts'
 import type { Status } from '../../api/status/status-schema.ts'
+import { describeAssurances, describeStages, describeWhole } from '../../console/describe-status.ts'
 import { readStackState } from '../../embedded/data-dir/stack-access.ts'
+import { formatBytes, formatCount, formatCounted, formatSeconds, formatUtc, UNKNOWN } from '../../engines/figures.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import type { CliContext } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
@@ -92,20 +94,8 @@ export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls
   return { ingest: [found.baseUrl], pipeline: [found.pipelineUrl], api: [found.apiUrl], ...given }
 }
 
-const CLIENTS = {
-  answered: 'captures are answered',
-  spooled: 'captures are answered from the disk of ingest',
-  refused: 'captures are refused with 503',
-  'no answer': 'captures get no answer'
-} as const
-
 /** Share of the room for dead letters from which on a reader is warned. */
 const FULL_SOON = 0.8
-
-const UNKNOWN = 'unknown'
-
-/** The whole text is in `status --json`. */
-const MAX_ERROR_LENGTH = 200
 
 /**
  * Renders the status as text: one row per stage, then the problems.
@@ -117,52 +107,24 @@ export function drawStatus (status: Status, why = ''): string {
 }
 
 function listLines (status: Status): string[] {
-  const { ingest, pipeline, api, stores, streams } = status
-  const state = (tier: string): string => {
-    const processes = status.tiers.filter((each) => each.tier === tier)
-    const worst = processes.find((each) => each.status === 'down') ?? processes.find((each) => each.status !== 'ok')
-    return `${worst?.status ?? 'ok'}${processes.length > 1 ? ` x${processes.length}` : ''}`
-  }
-  const rowsPerInsert = pipeline.rowsPerInsert === null ? '-' : number(pipeline.rowsPerInsert)
+  const { ingest, pipeline, stores, exports } = status
+  const { EVENTS: _, ...streams } = status.streams
   return [
-    `Millrace ${status.version}   ${status.time.slice(0, 19).replace('T', ' ')}   ${status.status.toUpperCase()}  ${CLIENTS[status.clients.captures]}, flags ` +
-      `${status.clients.flags === 'answered' ? 'are answered' : 'get no answer'}`,
+    `Millrace ${status.version}   ${status.time.slice(0, 19).replace('T', ' ')}   ${status.status.toUpperCase()}  ${describeWhole(status).sentence}`,
     '',
-    row('ingest', state('ingest'), [
-      `${number(ingest.acceptedPerSecond)} events/s accepted`, `${number(ingest.droppedPerSecond)}/s dropped`,
-      `${bytes(ingest.bytesPerSecond)}/s`, `publish ${ms(ingest.publishMs)}`
-    ]),
-    row('spool', ingest.spoolBytes === null ? UNKNOWN : ingest.spoolBytes > 0 ? 'waiting' : 'ok', [bytes(ingest.spoolBytes), `${number(ingest.refusedMessages)} messages refused`]),
-    ...(Object.keys(streams).length === 0 ? [row('streams', UNKNOWN, [])] : []),
-    ...Object.entries(streams).map(([name, fill]) => row(name.toLowerCase(), '', [
-      `${number(fill.messages)} messages`, `${bytes(fill.bytes)} of ${bytes(fill.maxBytes)}`, `oldest ${seconds(fill.oldestSeconds)}`
-    ])),
-    row('pipeline', state('pipeline'), [
-      `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
-      `${rowsPerInsert} rows/insert`, `${number(pipeline.deduplicated)} deduplicated`
-    ]),
+    ...describeStages(status).map(({ name, state, headline, details }) =>
+      row(name, state, [headline, ...details.map(({ label, value }) => `${label} ${value}`)])),
     ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
-      row(`  ${partition}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
-    row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= FULL_SOON ? 'full soon' : (pipeline.deadLetters ?? 0) > 0 ? 'waiting' : '',
-      pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
-    row('books', status.books === null ? UNKNOWN : isBalanced(status.books) ? 'ok' : 'differ', status.books === null
-      ? []
-      : [`${number(status.books.missing)} missing`, `${number(status.books.extra)} extra`, `compared ${seconds(status.books.ageSeconds)} ago`]),
-    row('complete', stores.watermark == null ? UNKNOWN : stores.watermark.heldBy === '' ? 'ok' : 'waiting', stores.watermark == null
-      ? []
-      : [`through ${stores.watermark.completeThrough.slice(0, 23).replace('T', ' ')}`, ...(stores.watermark.heldBy === '' ? [] : [`waits for ${stores.watermark.heldBy}`])]),
-    row('definitions', '', [`${seconds(pipeline.definitionsAgeSeconds)} old`]),
-    row('clickhouse', stores.clickhouse === null ? UNKNOWN : 'ok', stores.clickhouse === null
-      ? []
-      : [`${number(stores.clickhouse.events)} rows`, bytes(stores.clickhouse.bytes), `${bytes(stores.clickhouse.freeBytes)} free`, stores.clickhouse.version]),
-    row('postgres', stores.postgres === null ? UNKNOWN : 'ok', stores.postgres === null ? [] : [bytes(stores.postgres.bytes), stores.postgres.version]),
-    row('nats', stores.nats === null ? UNKNOWN : status.powerCuts === null ? 'ok' : 'too old', stores.nats === null ? [] : [stores.nats.version]),
-    ...backupRow(status.backup),
-    ...exportsRow(status.exports),
+      row(`  ${partition}`, healthy ? 'ok' : 'waiting', [formatCounted(pendingMessages, 'message'), formatBytes(pendingBytes), `lag ${formatSeconds(lagSeconds)}`])),
+    ...Object.entries(streams).map(([name, { messages, bytes, maxBytes, oldestSeconds }]) =>
+      row(name, '', [formatCounted(messages, 'message'), `${formatBytes(bytes)} of ${formatBytes(maxBytes)}`, `oldest ${formatSeconds(oldestSeconds)}`])),
+    ...describeAssurances(status, formatUtc).map(({ name, state, sentence }) => row(name, state === 'stopped' ? 'failed' : state, [sentence])),
+    row('definitions', '', [`${formatSeconds(pipeline.definitionsAgeSeconds)} old`]),
+    row('postgres', stores.postgres === null ? 'unknown' : 'ok', [stores.postgres?.version ?? UNKNOWN]),
+    row('nats', stores.nats === null ? 'unknown' : status.powerCuts === null ? 'ok' : 'too old', [stores.nats?.version ?? UNKNOWN]),
+    // Nothing where there are no exports, and while everything is delivered.
+    ...exports.lagSeconds === null ? [] : [row('exports', exports.lagSeconds > EXPORT_LATE_S ? 'late' : 'ok', [`${formatSeconds(exports.lagSeconds)} late`])],
     ...targetsRow(pipeline),
-    row('api', state('api'), [
-      `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
-    ]),
     '',
     ...countsRow('dropped since start', ingest.dropped),
     ...countsRow('requests refused since start', ingest.refusedRequests),
@@ -172,86 +134,35 @@ function listLines (status: Status): string[] {
 
 function countsRow (label: string, counts: Record<string, number>): string[] {
   const entries = Object.entries(counts)
-  return entries.length === 0 ? [] : [`${label}: ${entries.map(([name, count]) => `${name} ${number(count)}`).join(', ')}`]
+  return entries.length === 0 ? [] : [`${label}: ${entries.map(([name, count]) => `${name} ${formatCount(count)}`).join(', ')}`]
 }
 
 /** Problems, the worst last, where a reader looks first. */
 function findings ({ behind, stuck, books, backup, pipeline, powerCuts }: Status): string[] {
-  const isFull = pipeline.deadLetterFill !== null && pipeline.deadLetterFill >= FULL_SOON
   const found = [
-    ...(behind.length === 0 ? [] : [`BEHIND ${behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
+    ...(behind.length === 0 ? [] : [`BEHIND ${behind.map(({ part, lagSeconds }) => `${part} by ${formatSeconds(lagSeconds)}`).join('; ')}`]),
     ...(backup.failed ? ['BACKUP FAILED  see npx millrace backups list'] : []),
-    ...(isFull
+    ...((pipeline.deadLetterFill ?? 0) >= FULL_SOON
       ? ['DEAD LETTERS ALMOST FULL  see npx millrace dead-letters stats']
-      : (pipeline.deadLetters ?? 0) > 0 ? [`DEAD LETTERS  ${number(pipeline.deadLetters)} wait, see npx millrace dead-letters stats`] : []),
+      : (pipeline.deadLetters ?? 0) > 0 ? [`DEAD LETTERS  ${formatCount(pipeline.deadLetters)} wait, see npx millrace dead-letters stats`] : []),
     ...(powerCuts === null ? [] : [`POWER CUTS ARE NOT SURVIVED  ${powerCuts}`]),
     ...(stuck.length === 0 ? [] : [`STUCK  ${stuck.join('; ')}`]),
     // Events that are gone do not come back by waiting.
-    ...(books === null || isBalanced(books)
+    ...(books === null || books.missing + books.extra === 0
       ? []
-      : [`BOOKS DIFFER  ${number(books.missing)} events missing, ${number(books.extra)} extra: npx millrace audit lists the minutes`])
+      : [`BOOKS DIFFER  ${formatCount(books.missing)} events missing, ${formatCount(books.extra)} extra: npx millrace audit lists the minutes`])
   ]
   return found.length === 0 ? ['nothing is stuck'] : found
-}
-
-function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean {
-  return missing === 0 && extra === 0
 }
 
 /** As the alert on it. */
 const EXPORT_LATE_S = 3600
 
-/** Nothing while everything is delivered. */
 function targetsRow ({ targetsFailing: failing, notificationsWaiting: waiting }: Status['pipeline']): string[] {
   if ((failing ?? 0) + (waiting ?? 0) === 0) return []
-  return [row('targets', (failing ?? 0) > 0 ? 'failing' : 'waiting', [`${number(failing)} failing`, `${number(waiting)} notifications wait`])]
-}
-
-/** Nothing where no backups are made. */
-function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): string[] {
-  if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
-  const isLate = ageSeconds !== null && (intervalSeconds ?? 0) > 0 && ageSeconds > 2 * intervalSeconds!
-  return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : lastWarning === null ? 'ok' : 'warning', [
-    ...ageSeconds === null ? [] : [`${(ageSeconds / 3600).toFixed(1)} h old`, `took ${seconds(durationSeconds)}`],
-    ...lastError === null ? [] : [oneLine(lastError)],
-    ...lastWarning === null ? [] : [oneLine(lastWarning)]
-  ])]
-}
-
-/** Nothing where there are no exports. */
-function exportsRow ({ lagSeconds }: Status['exports']): string[] {
-  return lagSeconds === null ? [] : [row('exports', lagSeconds > EXPORT_LATE_S ? 'late' : 'ok', [`${seconds(lagSeconds)} late`])]
-}
-
-/** Of a text from elsewhere, what a line of a terminal can show. */
-function oneLine (text: string): string {
-  const shown = text.replaceAll(/[\s\p{Cc}]+/gu, ' ')
-  return shown.length > MAX_ERROR_LENGTH ? `${shown.slice(0, MAX_ERROR_LENGTH)}...` : shown
+  return [row('targets', (failing ?? 0) > 0 ? 'failing' : 'waiting', [`${formatCount(failing)} failing`, `${formatCount(waiting)} notifications wait`])]
 }
 
 function row (name: string, state: string, cells: readonly string[]): string {
-  return `${name.padEnd(15)} ${state.padEnd(10)}${cells.map((cell) => `${cell.padEnd(25)} `).join('')}`.trimEnd()
-}
-
-function number (value: number | null): string {
-  return value === null ? UNKNOWN : Math.round(value).toLocaleString('en')
-}
-
-function ms (value: number | null): string {
-  return value === null ? '-' : `${value.toFixed(value < 10 ? 1 : 0)} ms`
-}
-
-function seconds (value: number | null): string {
-  return value === null ? UNKNOWN : `${value.toFixed(1)} s`
-}
-
-function bytes (value: number | null): string {
-  if (value === null) return UNKNOWN
-  const units = ['B', 'KB', 'MB', 'GB', 'TB']
-  let unit = 0
-  while (value >= 1000 && unit < units.length - 1) {
-    value /= 1000
-    unit++
-  }
-  return `${value.toFixed(unit === 0 || value >= 100 ? 0 : 1)} ${units[unit]}`
+  return `${name.toLowerCase().padEnd(17)} ${state.padEnd(8)} ${cells.join('   ')}`.trimEnd()
 }

@@ -1,23 +1,8 @@
 /** How the console writes numbers, times and text from events. Nothing here depends on the browser's language. */
 import { signal } from '@preact/signals'
+import { formatCount, formatSeconds, UNKNOWN } from '../../engines/figures.ts'
 
-export const UNKNOWN = '–'
-
-const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
-
-/** `1,234,567`. */
-export function formatCount (value: number | null | undefined): string {
-  return value === null || value === undefined ? UNKNOWN : WHOLE.format(value)
-}
-
-/**
- * `1 message`, `1,234 messages`: a number and what it counts.
- *
- * @param many  The plural, where it is not the noun with an s.
- */
-export function formatCounted (value: number | null | undefined, one: string, many: string = `${one}s`): string {
-  return `${formatCount(value)} ${value === 1 ? one : many}`
-}
+export * from '../../engines/figures.ts'
 
 const DECIMAL = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
 
@@ -26,38 +11,6 @@ export function formatMeasure (value: number | null): string {
   if (value === null) return UNKNOWN
   if (Number.isInteger(value)) return formatCount(value)
   return Math.abs(value) < 0.01 ? value.toPrecision(2) : DECIMAL.format(value)
-}
-
-/** A rate per second: `0.3`, `12`, `18,400`. */
-export function formatRate (value: number | null): string {
-  if (value === null) return UNKNOWN
-  return value > 0 && value < 10 ? value.toFixed(1) : WHOLE.format(value)
-}
-
-const UNITS = ['B', 'KB', 'MB', 'GB', 'TB', 'PB']
-
-/** `1.5 GB`, in powers of a thousand. */
-export function formatBytes (value: number | null | undefined): string {
-  if (value === null || value === undefined) return UNKNOWN
-  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, Math.abs(value))) / 3)))
-  const scaled = value / 1000 ** power
-  return `${power === 0 || Math.abs(scaled) >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${UNITS[power]}`
-}
-
-/** Milliseconds as `3.2 ms`, `450 ms` or `1.2 s`. */
-export function formatMs (value: number | null): string {
-  if (value === null) return UNKNOWN
-  if (value >= 1000) return formatSeconds(value / 1000)
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`
-}
-
-/** Seconds as `0.4 s`, `48 s`, `5 min`, `3 h` or `12 days`. */
-export function formatSeconds (value: number | null): string {
-  if (value === null) return UNKNOWN
-  if (value < 60) return `${value < 10 ? value.toFixed(1) : Math.round(value)} s`
-  if (value < 3600) return `${Math.round(value / 60)} min`
-  if (value < 2 * 86_400) return `${Math.round(value / 3600)} h`
-  return formatCounted(Math.round(value / 86_400), 'day')
 }
 
 /** `5 min ago`. @param now  Epoch milliseconds. */
@@ -92,34 +45,9 @@ export function formatZoned (iso: string | null, digits: 0 | 3 = 0): string {
   return iso === null ? UNKNOWN : `${formatTime(iso, digits)} ${zoneLabel()}`
 }
 
-/** `2026-11-22 15:04:05 UTC`: what ClickHouse shows, so that it can be compared. */
-export function formatUtc (iso: string | null): string {
-  return iso === null ? UNKNOWN : `${new Date(iso).toISOString().slice(0, 19).replace('T', ' ')} UTC`
-}
-
 /** The city of the zone that is shown: `Berlin`, `Buenos Aires`; or `UTC`. */
 export function zoneLabel (): string {
   return (zone.value.split('/').at(-1) ?? '').replaceAll('_', ' ')
-}
-
-/**
- * Characters that change how the text around them looks, or cannot be seen: controls, marks of direction, zero widths,
- * blanks other than the space (Unicode categories Cc, Cf, Zl, Zp and Zs).
- */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu
-
-/** Text longer than this is cut, in characters: a name that fills the screen tells nothing more. */
-const MAX_CHARACTERS = 200
-
-/**
- * Text that anybody may have sent, so that two names that differ never look alike: invisible characters become their
- * code, blanks at the ends are marked, long text is cut.
- */
-export function showText (text: string, maxCharacters: number = MAX_CHARACTERS): string {
-  const cut = text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text
-  return cut
-    .replace(INVISIBLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
-    .replace(/^ +| +$/g, (blanks) => '␣'.repeat(blanks.length))
 }
 
 export function quote (text: string): string {

@@ -1,14 +1,14 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../api-types.ts'
-import { formatBytes, formatMs } from '../format.ts'
+import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from '../../describe-status.ts'
+import { formatBytes, formatMs, formatZoned } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
 import { Show, Table, Time } from '../states.tsx'
 import { describeProblems } from './problems.ts'
-import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from './stages.ts'
 
 /** How often the status is fetched, in milliseconds. */
 const EVERY_MS = 2000
@@ -47,7 +47,7 @@ function Health ({ status }: { status: Status }) {
       </div>
       <Problems status={status} />
       <dl class='facts assurances'>
-        {describeAssurances(status).map(({ name, state, sentence }) => <div key={name} class={state}><dt>{name}</dt><dd>{sentence}</dd></div>)}
+        {describeAssurances(status, formatZoned).map(({ name, state, sentence }) => <div key={name} class={state}><dt>{name}</dt><dd>{sentence}</dd></div>)}
       </dl>
       <h2>Life of an event</h2>
       <p class='hint'>

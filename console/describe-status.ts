@@ -1,10 +1,11 @@
-import type { Status } from '../../api-types.ts'
-import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatZoned, showText, UNKNOWN } from '../format.ts'
+/** What the status of an installation says, for the health screen and `millrace status`. */
+import type { Status } from './api-types.ts'
+import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, showText, UNKNOWN } from '../engines/figures.ts'
 
 /** How a stage is: `waiting` has work that is old, `stopped` cannot work. */
 export type StageState = 'ok' | 'idle' | 'waiting' | 'stopped' | 'unknown'
 
-/** One stage in the life of an event, as the health screen draws it. */
+/** One stage in the life of an event. */
 export interface Stage {
   name: string
   state: StageState
@@ -63,7 +64,8 @@ export function describeStages (status: Status): Stage[] {
         { label: 'partitions', value: isKnown ? `${partitions.filter(({ healthy }) => healthy).length} of ${partitions.length} run` : UNKNOWN },
         { label: 'waiting', value: isKnown ? `${formatCounted(pending, 'message')}, ${formatSeconds(lag)}` : UNKNOWN },
         { label: 'insert', value: formatMs(pipeline.insertMs) },
-        { label: 'deduplicated', value: formatCount(pipeline.deduplicated) }
+        { label: 'deduplicated', value: formatCount(pipeline.deduplicated) },
+        { label: 'rows per insert', value: formatCount(pipeline.rowsPerInsert) }
       ]
     },
     {
@@ -129,9 +131,9 @@ export interface Assurance {
 const OLD_BOOKS_SECONDS = 300
 
 /** What an operator can rely on: that nothing is missing or doubled, and up to when everything is there. */
-export function describeAssurances ({ books, backup, stores, powerCuts }: Status): Assurance[] {
+export function describeAssurances ({ books, backup, stores, powerCuts }: Status, formatTime: (iso: string) => string): Assurance[] {
   return [
-    describeBooks(books), describeWatermark(stores.watermark ?? null), ...describeBackup(backup),
+    describeBooks(books), describeWatermark(stores.watermark, formatTime), ...describeBackup(backup),
     // Nothing where they are survived, as promised.
     ...powerCuts === null ? [] : [{ name: 'Power cuts', state: 'waiting' as const, sentence: `Not survived: ${showText(powerCuts)}.` }]
   ]
@@ -166,11 +168,11 @@ function describeBooks (books: Status['books']): Assurance {
   return { name, state: 'ok', sentence: `In balance: no events missing or extra in the last three hours. Compared ${formatSeconds(ageSeconds)} ago.` }
 }
 
-function describeWatermark (watermark: NonNullable<Status['stores']['watermark']> | null): Assurance {
+function describeWatermark (watermark: Status['stores']['watermark'], formatTime: (iso: string) => string): Assurance {
   const name = 'Complete through'
   if (watermark === null) return { name, state: 'unknown', sentence: 'Unknown: ClickHouse does not answer, or the pipeline has not written the watermark yet.' }
   const { completeThrough, heldBy } = watermark
-  const sentence = `Everything received before ${formatZoned(completeThrough)} is stored or dead-lettered.`
+  const sentence = `Everything received before ${formatTime(completeThrough)} is stored or dead-lettered.`
   return heldBy === '' ? { name, state: 'ok', sentence } : { name, state: 'waiting', sentence: `${sentence} Later ones wait: ${showText(heldBy)}.` }
 }
 

@@ -1,7 +1,8 @@
 import t from 'tap'
-import type { Status } from '../../api-types.ts'
-import { describeProblems } from './problems.ts'
-import { describeAssurances, describeStages, describeWhole, type StageState } from './stages.ts'
+import { formatUtc } from '../engines/figures.ts'
+import type { Status } from './api-types.ts'
+import { describeAssurances, describeStages, describeWhole, type StageState } from './describe-status.ts'
+import { describeProblems } from './web/health/problems.ts'
 
 function build (changes: Partial<Status> = {}): Status {
   return {
@@ -49,7 +50,7 @@ t.test('what flows is working, what has nothing to do is idle', async (t) => {
   t.same(states(build()), {
     Ingest: 'ok', Spool: 'idle', Stream: 'idle', Pipeline: 'ok', ClickHouse: 'ok', 'Dead letters': 'idle', 'Flags and API': 'idle'
   })
-  t.match(describeStages(build())[3]?.details, [{ value: '1 of 1 run' }, { value: '2 messages, 0.4 s' }, { value: '20 ms' }, { value: '3' }])
+  t.match(describeStages(build())[3]?.details, [{ value: '1 of 1 run' }, { value: '2 messages, 0.4 s' }, { value: '20 ms' }, { value: '3' }, { value: '6' }])
   t.match(describeStages(build({ streams: { EVENTS: { messages: 1, bytes: 100, maxBytes: 1e9, oldestSeconds: 0 } } }))[2], { headline: '1 message' })
 })
 
@@ -88,7 +89,7 @@ t.test('the word for the whole says what clients see', async (t) => {
 })
 
 t.test('says whether the books balance and up to when everything is stored, or that it is unknown', async (t) => {
-  const assure = (changes: Partial<Status>): string[] => describeAssurances(build(changes)).map(({ state, sentence }) => `${state}: ${sentence}`)
+  const assure = (changes: Partial<Status>): string[] => describeAssurances(build(changes), formatUtc).map(({ state, sentence }) => `${state}: ${sentence}`)
   const stores = (watermark: { completeThrough: string, heldBy: string } | null): Status['stores'] => ({ ...build().stores, watermark })
 
   t.match(assure({}), [/^ok: In balance.*4\.0 s ago/, /^unknown: Unknown/])
@@ -101,7 +102,7 @@ t.test('says whether the books balance and up to when everything is stored, or t
 
 t.test('says how old the last backup is, and why there is no newer one, where backups are made', async (t) => {
   const assure = (changes: Partial<Status['backup']>): string[] =>
-    describeAssurances(build({ backup: { ...build().backup, ...changes } })).slice(2).map(({ state, sentence }) => `${state}: ${sentence}`)
+    describeAssurances(build({ backup: { ...build().backup, ...changes } }), formatUtc).slice(2).map(({ state, sentence }) => `${state}: ${sentence}`)
   const daily = { intervalSeconds: 86_400 }
 
   t.same(assure({}), [])
@@ -113,7 +114,7 @@ t.test('says how old the last backup is, and why there is no newer one, where ba
 })
 
 t.test('a nats-server that is too old for power cuts is said among what holds', async (t) => {
-  const names = (powerCuts: string | null): string[] => describeAssurances(build({ powerCuts })).map(({ name, state }) => `${name}: ${state}`)
+  const names = (powerCuts: string | null): string[] => describeAssurances(build({ powerCuts }), formatUtc).map(({ name, state }) => `${name}: ${state}`)
 
   t.notOk(names(null).some((line) => line.startsWith('Power cuts')))
   t.equal(names('nats-server 2.10.27 at n:4222 is older').at(-1), 'Power cuts: waiting')
