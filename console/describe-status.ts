@@ -131,7 +131,9 @@ export interface Assurance {
 const OLD_BOOKS_SECONDS = 300
 
 /** What an operator can rely on: that nothing is missing or doubled, and up to when everything is there. */
-export function describeAssurances ({ books, backup, stores, powerCuts }: Status, formatTime: (iso: string) => string): Assurance[] {
+export function describeAssurances (
+  { books, backup, stores, powerCuts }: Status, formatTime: (iso: string) => string
+): Assurance[] {
   return [
     describeBooks(books), describeWatermark(stores.watermark, formatTime), ...describeBackup(backup),
     // Nothing where they are survived, as promised.

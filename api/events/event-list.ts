@@ -7,7 +7,8 @@ import { linkWith } from '../http/pagination.ts'
 import { defined } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import {
-  BUDGET_MS, conditionsOf, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
+  BUDGET_MS, conditionsOf, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays,
+  readTime, toCursor
 } from './day-spans.ts'
 import { isoTime } from './receipts/stored-events.ts'
 

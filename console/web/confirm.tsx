@@ -182,7 +182,9 @@ export function Copyable ({ text, label }: { text: string, label: string }) {
 }
 
 /** A secret that was just made, which no screen shows again. */
-export function ShownOnce ({ title, text, label, children, onClose }: { title: string, text: string, label: string, children: ComponentChildren, onClose: () => void }) {
+export function ShownOnce (
+  { title, text, label, children, onClose }: { title: string, text: string, label: string, children: ComponentChildren, onClose: () => void }
+) {
   return (
     <Dialog title={title} onClose={onClose}>
       <p>{children}</p>
