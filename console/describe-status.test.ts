@@ -1,8 +1,8 @@
 import t from 'tap'
 import { formatUtc } from '../engines/figures.ts'
 import type { Status } from './api-types.ts'
+import { describeProblems } from './describe-problems.ts'
 import { describeAssurances, describeStages, describeWhole, type StageState } from './describe-status.ts'
-import { describeProblems } from './web/health/problems.ts'
 
 function build (changes: Partial<Status> = {}): Status {
   return {

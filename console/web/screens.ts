@@ -41,7 +41,7 @@ const GROUPS: ScreenGroup[] = [
   {
     title: 'Watch',
     screens: [
-      { name: 'health', title: 'Health', words: 'status errors metrics lag', scope: 'project:read', isOfProject: false, isEntrance: true, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
+      { name: 'health', title: 'Health', words: 'status errors metrics lag', scope: 'project:read', isOfProject: false, isEntrance: true, load: async () => (await import('./administration/health-screen.tsx')).HealthScreen },
       { name: 'live', title: 'Live events', words: 'logs stream', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/live-screen.tsx')).LiveScreen },
       { name: 'stored', title: 'Stored events', words: 'logs history', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/stored-screen.tsx')).StoredScreen },
       { name: 'find', title: 'Find an event', words: 'receipt uuid lost', scope: 'event:read', isOfProject: true, load: async () => (await import('./receipts/find-screen.tsx')).FindScreen },

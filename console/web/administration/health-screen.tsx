@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../api-types.ts'
+import { describeProblems } from '../../describe-problems.ts'
 import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from '../../describe-status.ts'
 import { formatBytes, formatMs, formatZoned } from '../format.ts'
 import { useAnswer } from '../load.ts'
@@ -8,7 +9,6 @@ import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
 import { Show, Table, Time } from '../states.tsx'
-import { describeProblems } from './problems.ts'
 
 /** How often the status is fetched, in milliseconds. */
 const EVERY_MS = 2000

@@ -1,5 +1,5 @@
-import type { Status } from '../../api-types.ts'
-import { formatCounted, formatSeconds, showText } from '../format.ts'
+import { formatCounted, formatSeconds, showText } from '../engines/figures.ts'
+import type { Status } from './api-types.ts'
 
 /** Something that is stuck or late, and where its reason is found. */
 export interface Problem {
