@@ -2,6 +2,7 @@
  * Living membership: a task finds the members of each cohort anew, one cohort after another, in the one process that
  * holds the lease. Each gets at most a twentieth of a core: the longer it takes, the longer until the next time.
  */
+import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { ListWindowTasks } from './window-task.ts'
 import { type Cohort, type CohortDeps, dropCohort, refreshCohort } from './refresh-cohort.ts'
@@ -14,12 +15,21 @@ const MAX_ERROR_LENGTH = 500
 /** The cohort whose turn it is: first those that somebody asked for, then those that waited longest. */
 async function findDue (sql: Sql): Promise<Cohort | undefined> {
   const [due] = await sql<Cohort[]>`
-    SELECT c.id, c.project_id AS "projectId", c.filters, c.question, c.is_static AS "isStatic", c.deleted, p.timezone, p.week_starts AS "weekStarts"
+    SELECT c.id, c.project_id AS "projectId", c.filters, c.question, c.is_static AS "isStatic", c.deleted, date_trunc('milliseconds', now()) + interval '1 millisecond' AS "begunAt", p.timezone, p.week_starts AS "weekStarts"
     FROM cohorts AS c JOIN projects AS p ON p.id = c.project_id LEFT JOIN cohort_refreshes AS r ON r.cohort_id = c.id
     WHERE CASE WHEN c.deleted THEN r.cohort_id IS NOT NULL ELSE r.tried_at IS NULL OR c.refresh_requested_at > r.tried_at
       OR r.tried_at < now() - greatest(${REFRESH_S}, r.took / 1000.0 * ${PAUSES}) * interval '1 second' END
     ORDER BY c.refresh_requested_at > coalesce(r.tried_at, '-infinity') DESC NULLS LAST, r.tried_at NULLS FIRST, c.id LIMIT 1`
   return due
+}
+
+/** Lets cohorts be refreshed at once whose members are not in this ClickHouse: it may be another one since. */
+async function askForLost ({ sql, clickhouse }: CohortDeps): Promise<true> {
+  const found = await queryRows<{ id: number }>(clickhouse, 'SELECT DISTINCT cohort_id AS id FROM cohort_members')
+  await sql`
+    UPDATE cohort_refreshes SET tried_at = '-infinity'
+    WHERE refreshed_at IS NOT NULL AND NOT cohort_id = ANY (${found.map(({ id }) => id)}::integer[])`
+  return true
 }
 
 export function createListCohorts (deps: CohortDeps): ListWindowTasks {
@@ -28,25 +38,31 @@ export function createListCohorts (deps: CohortDeps): ListWindowTasks {
   async function refreshAll (signal: AbortSignal): Promise<undefined> {
     for (let due = await findDue(sql); due !== undefined; due = await findDue(sql)) {
       signal.throwIfAborted()
-      const { id, deleted } = due
+      const { id, deleted, begunAt } = due
       if (deleted) {
         await dropCohort(id, deps)
         continue
       }
+      const startedAt = performance.now()
       try {
         await refreshCohort(due, deps, signal)
       } catch (err) {
         if (signal.aborted) throw err
         logger.warn({ err, cohort: id }, 'the members of a cohort could not be found; it keeps those it had')
         const error = (err instanceof Error ? err.message : String(err)).slice(0, MAX_ERROR_LENGTH)
+        const took = Math.round(performance.now() - startedAt)
         await sql`
-          INSERT INTO cohort_refreshes (cohort_id, tried_at, error) VALUES (${id}, now(), ${error})
-          ON CONFLICT (cohort_id) DO UPDATE SET tried_at = now(), error = excluded.error`
+          INSERT INTO cohort_refreshes (cohort_id, tried_at, took, error) VALUES (${id}, ${begunAt}, ${took}, ${error})
+          ON CONFLICT (cohort_id) DO UPDATE SET tried_at = excluded.tried_at, took = excluded.took, error = excluded.error`
       }
     }
   }
 
-  return async () => await findDue(sql) === undefined
-    ? []
-    : [{ subject: 'cohorts', size: 'day', since: new Date(0), windows: false, beside: refreshAll, run: async () => undefined }]
+  let isChecked = false
+  return async () => {
+    isChecked ||= await askForLost(deps)
+    return await findDue(sql) === undefined
+      ? []
+      : [{ subject: 'cohorts', size: 'day', since: new Date(0), windows: false, beside: refreshAll, run: async () => undefined }]
+  }
 }

@@ -5,6 +5,7 @@ import { compileCohort, takesCopies } from '../../engines/questions/cohort-sql.t
 import { type Cell, compilePersons } from '../../engines/questions/compile-question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { readKeptFrom } from '../../platform/kept-from.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 
@@ -25,17 +26,22 @@ export interface Cohort extends Calendar {
   question: { definition: unknown, place: Cell } | null
   isStatic: boolean
   deleted: boolean
+  /** When this refresh began, by the clock of Postgres: requests and deletions are compared with it. */
+  begunAt: Date
 }
 
 const NOBODY = "toUUID('00000000-0000-0000-0000-000000000000')"
 
-/** A version is dropped when no query can read it any more; queries take a minute at most. */
+/** How long a version is kept after a newer one; queries take a minute at most. */
 const KEPT_MS = 600_000
 
 /** Of a query for members: as long as analysts have. One core leaves the others to inserts. */
 const SETTINGS = { max_execution_time: 55, max_memory_usage: '4000000000', max_threads: 1, do_not_merge_across_partitions_select_final: 1 } as const
 
 const MAX_PEOPLE = 10_000_000
+
+/** Deleted persons that are looked for, as they are sent in the URL; of more, some are taken for members. */
+const MAX_DELETED = 1000
 
 /**
  * Finds the members of a cohort anew, as of now. They replace the former ones at once: in ClickHouse with the end of
@@ -45,13 +51,14 @@ const MAX_PEOPLE = 10_000_000
  */
 export async function refreshCohort (cohort: Cohort, deps: CohortDeps, signal: AbortSignal): Promise<void> {
   const { sql, clickhouse, database } = deps
-  const { id, projectId } = cohort
+  const { id, projectId, begunAt } = cohort
   const startedAt = performance.now()
-  const version = Date.now()
+  const version = begunAt.getTime()
   const own = `project_id = ${projectId} AND cohort_id = ${id}`
+  await dropOld(id, version, own, deps)
   if (cohort.isStatic) await copyList(cohort, version, deps)
   else {
-    const { query, final } = await compile(cohort, version, sql)
+    const { query, final } = await compile(cohort, version, deps)
     await clickhouse.command({
       query: `INSERT INTO "${database}".cohort_members (project_id, cohort_id, version, person_id, size)
 SELECT ${projectId}, ${id}, ${version}, person, count() OVER () FROM (SELECT person FROM (
@@ -63,32 +70,51 @@ ${query}
   const [stored] = await queryRows<{ rows: string, size: string, people: string }>(clickhouse, `
     SELECT count() AS rows, max(size) AS size, countIf(person_id != ${NOBODY}) AS people FROM cohort_members WHERE ${own} AND version = ${version}`)
   if (stored === undefined || stored.rows !== stored.size) throw new Error('the members have not been copied to every node yet')
-  // A deletion that was done before the insert has not seen its rows.
-  const deletions = await sql`SELECT FROM person_deletions WHERE project_id = ${projectId} AND done_at > ${new Date(version)} LIMIT 1`
-  if (deletions.length > 0) {
-    await dropVersions(id, [String(version)], deps)
-    throw new Error('persons were deleted meanwhile; it is tried again')
-  }
   const isLookedUp = !cohort.isStatic && (cohort.question !== null || hasBehavior(cohort.filters))
   await sql.begin(async (transaction) => {
     if (isLookedUp) await replacePeople(transaction, cohort, version, { clickhouse, own })
+    const isLate = await hasDeleted(transaction, cohort, { clickhouse, own: `${own} AND version = ${version}` })
+    if (isLate) throw new Error('members were deleted meanwhile; it is tried again')
+    // Flags that name it can be computed from the first time on.
+    await transaction`
+      SELECT raise_flag_revision(${projectId}) WHERE NOT EXISTS (SELECT FROM cohort_refreshes WHERE cohort_id = ${id} AND refreshed_at IS NOT NULL)`
     const took = Math.round(performance.now() - startedAt)
     await transaction`
-      INSERT INTO cohort_refreshes (cohort_id, refreshed_at, people, took, tried_at) VALUES (${id}, ${new Date(version)}, ${stored.people}, ${took}, ${new Date(version)})
+      INSERT INTO cohort_refreshes (cohort_id, refreshed_at, people, took, tried_at) VALUES (${id}, ${begunAt}, ${stored.people}, ${took}, ${begunAt})
       ON CONFLICT (cohort_id) DO UPDATE SET refreshed_at = excluded.refreshed_at, people = excluded.people, took = excluded.took, tried_at = excluded.tried_at, error = ''`
+  }).catch(async (error: unknown) => {
+    await dropVersions(id, [String(version)], deps)
+    throw error
   })
-  const old = await queryRows<{ version: string }>(clickhouse,
-    `SELECT DISTINCT version FROM cohort_members WHERE ${own} AND version < ${version - KEPT_MS}`)
-  await dropVersions(id, old.map((each) => each.version), deps)
+}
+
+/** Whether a version has persons whose deletion was done before it was inserted, and so has not seen its rows. */
+async function hasDeleted (
+  transaction: TransactionSql, { projectId, begunAt }: Cohort,
+  { clickhouse, own }: { clickhouse: ClickHouse, own: string }
+): Promise<boolean> {
+  const deleted = await transaction<{ uuid: string }[]>`
+    SELECT DISTINCT unnest(person_uuids)::text AS uuid FROM person_deletions WHERE project_id = ${projectId} AND done_at > ${begunAt} LIMIT ${MAX_DELETED}`
+  if (deleted.length === 0 || deleted.length === MAX_DELETED) return deleted.length > 0
+  return (await queryRows(clickhouse, `SELECT 1 FROM cohort_members WHERE ${own} AND person_id IN {uuids: Array(UUID)} LIMIT 1`, { uuids: deleted.map(({ uuid }) => uuid) })).length > 0
+}
+
+/** Drops versions that a newer one replaced long ago, and those that were never whole, such as of failed refreshes. */
+async function dropOld (id: number, now: number, own: string, deps: CohortDeps): Promise<void> {
+  const old = await queryRows<{ version: string }>(deps.clickhouse, `
+    SELECT version FROM cohort_members WHERE ${own} AND version < ${now - KEPT_MS}
+    GROUP BY version ORDER BY count() = max(size) DESC, version DESC LIMIT 1, 1000`)
+  await dropVersions(id, old.map(({ version }) => version), deps)
 }
 
 /** The query of a cohort's persons, and whether copies of events must be left out. */
 async function compile (
-  { filters, question, projectId, ...calendar }: Cohort, now: number, sql: Sql
+  { filters, question, projectId, ...calendar }: Cohort, now: number, { sql, clickhouse }: CohortDeps
 ): Promise<{ query: string, final: 0 | 1 }> {
   if (question !== null) {
     const asked = readQuestion(question.definition)
-    const range = resolveRange(asked, { ...calendar, now })
+    const keptFrom = await readKeptFrom({ sql, clickhouse }, projectId, now)
+    const range = resolveRange(asked, { ...calendar, now, keptFrom })
     const persons = compilePersons(asked, question.place, { projectId, range, limit: MAX_PEOPLE })
     return { query: `SELECT toUUID(person_id) AS person FROM (\n${persons}\n)`, final: 1 }
   }

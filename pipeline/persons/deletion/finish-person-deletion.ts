@@ -71,19 +71,28 @@ export async function finishPersonDeletion (deletion: PersonDeletion, deps: Fini
   const isLate = (): boolean => performance.now() > deadline
   if (!await copiesHaveLeft(deletion, deps, isLate)) return false
 
-  for (const work of listWork(deletion)) {
-    let left = await countRows(deletion, deps, work)
-    if (left === 0) continue
-    await startDelete(deletion, deps, work)
-    while (left > 0 && !isLate()) {
-      await delay(POLL_INTERVAL_MS)
-      left = await countRows(deletion, deps, work)
-    }
-    if (left > 0) return false
-  }
+  for (const work of listWork(deletion)) if (!await deleteRows(deletion, deps, work, isLate)) return false
   if (deletion.withEvents && !await removeEvents(deletion, deps, isLate)) return false
+  // Last: as long as there were events, a refresh found the person in them.
+  if (!await deleteRows(deletion, deps, MEMBERSHIPS, isLate)) return false
+  await deps.sql`
+    DELETE FROM cohort_people WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${deletion.projectId})
+      AND person = ANY (${deletion.personUuids}::uuid[])`
   await deps.sql`UPDATE person_deletions SET done_at = coalesce(done_at, now()) WHERE id = ${deletion.id}`
   return true
+}
+
+/** @returns whether none is left. */
+async function deleteRows (
+  deletion: PersonDeletion, deps: FinishDeletionDeps, work: Work, isLate: () => boolean
+): Promise<boolean> {
+  let left = await countRows(deletion, deps, work)
+  if (left > 0) await startDelete(deletion, deps, work)
+  while (left > 0 && !isLate()) {
+    await delay(POLL_INTERVAL_MS)
+    left = await countRows(deletion, deps, work)
+  }
+  return left === 0
 }
 
 /**
@@ -165,6 +174,13 @@ function personOf (text: string): string {
 const SAMPLES_OF_PERSON = ['distinct_id', 'value'].map((field) =>
   `arrayExists(text -> has({uuids: Array(UUID)}, ${personOf('text')}), samples.${field})`).join(' OR ')
 
+const MEMBERSHIPS: Work = {
+  table: 'cohort_members',
+  where: 'project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}',
+  // Its version would be incomplete without the rows.
+  change: "UPDATE person_id = toUUID('00000000-0000-0000-0000-000000000000')"
+}
+
 function listWork ({ isErasure }: PersonDeletion): Work[] {
   const copies = 'project_id = {project: UInt32} AND version <= {version: UInt64}'
   return [
@@ -173,12 +189,6 @@ function listWork ({ isErasure }: PersonDeletion): Work[] {
     {
       table: 'person_overrides',
       where: `${copies} AND (person_id IN {uuids: Array(UUID)} OR old_person_id IN {uuids: Array(UUID)})`
-    },
-    {
-      table: 'cohort_members',
-      where: 'project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}',
-      // Its version would be incomplete without the rows.
-      change: "UPDATE person_id = toUUID('00000000-0000-0000-0000-000000000000')"
     },
     {
       table: WARNINGS_TABLE,

@@ -1,6 +1,6 @@
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { groupByCutoff, listRetention } from '../../platform/retention-rules.ts'
+import { type ClickHouse, queryRows } from './clickhouse/connect-clickhouse.ts'
+import type { Sql } from './postgres/connect-postgres.ts'
+import { groupByCutoff, listRetention } from './retention-rules.ts'
 
 /**
  * The last day before the first stored event on which there were events, by their volumes, which retention leaves: it
