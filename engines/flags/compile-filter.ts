@@ -28,6 +28,8 @@ export interface FilterContext {
   missingFlags: Array<{ attr: string, reference: string }>
   /** Static cohorts that the flag refers to; filled while compiling. */
   staticCohorts: Set<number>
+  /** Conditions of cohorts that were compiled, each as often as it is named. */
+  cohortSize: { conditions: number }
   /** Invalid filter values throw: true on write. False for stored flags: such a filter never passes. */
   strict: boolean
 }
@@ -92,6 +94,9 @@ function compileFlagFilter (property: ParsedProperty, context: FilterContext): F
   }
 }
 
+/** Most conditions of the cohorts of a flag, with those in them: each cohort may name another one many times. */
+const MAX_CONDITIONS = 10_000
+
 /** Deepest nesting of groups in a cohort, and of cohorts in cohorts. Deeper ones are invalid. */
 const MAX_DEPTH = 20
 
@@ -113,7 +118,7 @@ function compileCohort (
   }
   if (cohort.isStatic) {
     context.staticCohorts.add(id)
-    return ({ stored }) => (stored === null ? UNSURE : stored.cohortIds.has(id) ? YES : NO)
+    return ({ stored }) => (stored === null || cohort.isPending === true ? UNSURE : stored.cohortIds.has(id) ? YES : NO)
   }
   return compileGroup(cohort.filters, attr, { context, cohorts: [...outer, id], depth: 0 })
 }
@@ -141,6 +146,7 @@ function compileGroup (group: unknown, attr: string, place: GroupPlace): Filter 
 function compileMember (value: unknown, attr: string, place: GroupPlace): Filter {
   const fields = readObject(value, attr)
   if ('values' in fields) return compileGroup(fields, attr, place)
+  if (++place.context.cohortSize.conditions > MAX_CONDITIONS) throw new MalformedFlagError('invalid', attr, `The cohorts of a flag have at most ${MAX_CONDITIONS} conditions, with those of the cohorts in them.`)
   const property = parseProperty(fields, attr)
   const filter = property.type === 'cohort'
     ? compileNestedCohort(property.value, property.operator, attr, place)

@@ -120,6 +120,7 @@ export function createContextFactory (
     dependencies: new Set(),
     missingFlags: [],
     staticCohorts,
+    cohortSize: { conditions: 0 },
     strict
   })
 }

@@ -26,6 +26,8 @@ export interface CohortDefinition {
   id: number
   /** A list of persons in Postgres, also one of behavior, found every few minutes; others are property filters. */
   isStatic: boolean
+  /** The members of such a list were never found: nobody is known to be in it, or not. */
+  isPending?: boolean
   /** `{ type: 'AND' | 'OR', values: [...] }`, nested; null for lists. */
   filters: unknown
 }

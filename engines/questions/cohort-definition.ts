@@ -3,6 +3,7 @@ import { DefinitionError, invalidField } from '../errors.ts'
 import { isFields } from '../fields.ts'
 import { type PropertyCondition, readCondition, readConditions, readMembership } from '../operators/property-conditions.ts'
 import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
+import { EARLIEST_MS } from '../parse-timestamp.ts'
 import { addPeriods } from './calendar.ts'
 import type { EventChoice } from './question.ts'
 
@@ -28,7 +29,9 @@ const TIMES = ['gte', 'lte', 'exact', 'gt', 'lt'] as const
 
 /** Bounds of a cohort, beside those of a rule. */
 export const COHORT_LIMITS = {
-  behaviors: 20, conditions: RULE_LIMITS.conditions, times: 1_000_000, window: 10_000
+  behaviors: 20, conditions: RULE_LIMITS.conditions, times: 1_000_000, window: 10_000,
+  /** Conditions and groups, with those of the cohorts in it and in these. */
+  expanded: 1000
 } as const
 
 const GROUPS = ['AND', 'OR'] as const
@@ -127,10 +130,10 @@ const LENGTH_MS = { hour: HOUR_MS, day: 24 * HOUR_MS, week: 168 * HOUR_MS } as c
 
 /** When a window begins that ends at a moment, in Unix milliseconds; months and years by the calendar of UTC. */
 export function windowStart ({ value, unit }: Behavior['window'], now: number): number {
-  if (unit !== 'month' && unit !== 'year') return now - value * LENGTH_MS[unit]
+  if (unit !== 'month' && unit !== 'year') return Math.max(EARLIEST_MS, now - value * LENGTH_MS[unit])
   const today = new Date(now).toISOString().slice(0, 10)
   const months = unit === 'month' ? value : 12 * value
-  return Date.parse(addPeriods(today, -months, 'month')) + now - Date.parse(today)
+  return Math.max(EARLIEST_MS, Date.parse(addPeriods(today, -months, 'month')) + now - Date.parse(today))
 }
 
 /** Whether filters ask what persons did; these cohorts are lists, found anew every few minutes. */
@@ -149,16 +152,18 @@ export function cohortsOf (value: unknown): Set<number> {
 
 /** Replaces cohorts by what they are made of; lists stay. @throws {HttpError} for what cannot be computed. */
 export function expandCohorts (
-  node: CohortNode, find: (id: number) => unknown, outer: readonly number[] = []
+  node: CohortNode, find: (id: number) => unknown, outer: readonly number[] = [], size = { nodes: 0 }
 ): CohortNode {
+  // Each cohort may name another one many times.
+  if (++size.nodes > COHORT_LIMITS.expanded) throw invalidField('filters', `A cohort has at most ${COHORT_LIMITS.expanded} conditions and groups, with those of the cohorts in it.`)
   switch (node.type) {
-    case 'AND': case 'OR': return { ...node, values: node.values.map((each) => expandCohorts(each, find, outer)) }
-    case 'NOT': return { ...node, value: expandCohorts(node.value, find, outer) }
+    case 'AND': case 'OR': return { ...node, values: node.values.map((each) => expandCohorts(each, find, outer, size)) }
+    case 'NOT': return { ...node, value: expandCohorts(node.value, find, outer, size) }
     case 'cohort': {
       const filters = find(node.id)
       if (filters === undefined) throw invalidField('filters', `Cohort ${node.id} does not exist.`, 'invalid')
       if (outer.includes(node.id)) throw invalidField('filters', `Cohort ${node.id} depends on itself.`, 'invalid')
-      return filters === null ? node : expandCohorts(readCohort(filters), find, [...outer, node.id])
+      return filters === null ? node : expandCohorts(readCohort(filters), find, [...outer, node.id], size)
     }
     default: return node
   }

@@ -115,6 +115,19 @@ t.test('static cohorts are read in the same query', async (t) => {
   t.equal(decide.reads.facts, 2)
 })
 
+t.test('a cohort whose members were never found is unknown, and not empty', async (t) => {
+  const decide = await createTestDecide(t)
+  const { sql, projectId } = decide
+  const [{ id }] = await sql<[{ id: number }]>`
+    INSERT INTO cohorts (project_id, name, filters) VALUES (${projectId}, 'payers', '{"type": "AND", "values": [{"type": "behavioral"}]}') RETURNING id`
+  await addFlags(decide, [{ key: 'out', filters: { groups: [{ properties: [{ key: 'id', type: 'cohort', value: id, operator: 'not_in' }] }] } }])
+  t.match((await ask(decide, '/flags/?v=2', { distinct_id: 'u1' })).body, { errorsWhileComputingFlags: true, flags: { out: { failed: true } } })
+  await sql`INSERT INTO cohort_refreshes (cohort_id, tried_at, refreshed_at) VALUES (${id}, now(), now())`
+  await sql`SELECT raise_flag_revision(${projectId})`
+  await decide.refresh()
+  t.same(await values(decide, { distinct_id: 'u1' }), { out: true })
+})
+
 t.test('only_use_override_person_properties ignores stored properties', async (t) => {
   const decide = await createTestDecide(t)
   await addPerson(decide, ['u1'], { plan: 'pro' })

@@ -175,7 +175,10 @@ function readChain (set: FlagSet, reference: string): { key: string, chain: stri
   const key = flags[position]!.key
   if (set.flags[position]!.broken === 'dependency_cycle') return { key, chain: [] }
   const chain = new Set<string>()
+  const visited = new Set<number>()
   const visit = (at: number): void => {
+    if (visited.has(at)) return
+    visited.add(at)
     for (const next of set.flags[at]!.dependencies) visit(next)
     chain.add(flags[at]!.key)
   }

@@ -51,6 +51,15 @@ t.test('serves what SDKs need to evaluate locally', async (t) => {
   t.same(older.body, body)
 })
 
+t.test('flags that depend on all before them are listed once each, however many ways lead there', async (t) => {
+  const decide = await createTestDecide(t)
+  const keys = Array.from({ length: 32 }, (_, index) => `f${index}`)
+  await addFlags(decide, keys.map((key, index) =>
+    ({ key, filters: { groups: [{ properties: keys.slice(0, index).map(asks) }] } })))
+  const { flags } = (await getDefinitions(decide)).body
+  t.same(flags.at(-1).filters.groups[0].properties.at(-1).dependency_chain, keys.slice(0, -1))
+})
+
 t.test('leaves out what SDKs would decide otherwise: early access, and conditions about somebody else than they count by', async (t) => {
   const decide = await createTestDecide(t)
   await decide.sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${decide.projectId}, 'company', 0)`

@@ -38,6 +38,21 @@ t.test('a cohort that cannot be evaluated is refused with its reason', async (t)
   }
 })
 
+t.test('cohorts that name one another many times are refused before they fill the memory', async (t) => {
+  const { call } = await createTestApi(t)
+  const did = { type: 'behavioral', key: 'paid', value: 'performed_event', time_value: 30, time_interval: 'day' }
+  for (const leaf of [did, paying]) {
+    let values: object[] = [leaf]
+    let answer = await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values } })
+    for (let depth = 0; depth < 5 && answer.status === 201; depth++) {
+      const { id } = answer.body
+      values = [leaf, ...Array.from({ length: 30 }, () => ({ type: 'cohort', key: 'id', value: id }))]
+      answer = await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values } })
+    }
+    t.match(answer, { status: 400, body: { attr: 'filters', detail: /conditions.*, with those of the cohorts in/ } })
+  }
+})
+
 t.test('what persons did makes a cohort; whatever would not be obeyed is refused by the name of its field', async (t) => {
   const { call, sql, projectId } = await createTestApi(t)
   const did = { type: 'behavioral', key: 'paid', value: 'performed_event', time_value: 30, time_interval: 'day' }

@@ -1,8 +1,10 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { HttpError, invalidField } from '../../../engines/errors.ts'
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
+import { fieldsOf } from '../../../engines/fields.ts'
+import { resolveRange } from '../../../engines/questions/calendar.ts'
 import { cohortsOf, expandCohorts, hasBehavior, readCohort } from '../../../engines/questions/cohort-definition.ts'
-import type { Cell } from '../../../engines/questions/compile-question.ts'
+import { type Cell, compilePersons } from '../../../engines/questions/compile-question.ts'
 import type { Question } from '../../../engines/questions/question.ts'
 import { readQuestion } from '../../../engines/questions/read-question.ts'
 import type { SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
@@ -12,9 +14,10 @@ import { array, bodyOf, boolean, integer, object, string, timeOrNull, type Value
 import type { Access } from '../../http/personal-key-access.ts'
 import { idParams } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
-import { listPersonsBehind, type QuestionDeps } from '../../questions/answer-question.ts'
+import { listPersonsBehind, type QuestionDeps, readAsking } from '../../questions/answer-question.ts'
 import { ask, readCell } from '../../questions/question-routes.ts'
 import { cellSchema, definitionSchema } from '../../questions/question-schemas.ts'
+import { readUsedCohorts } from '../../questions/used-cohorts.ts'
 import { validateCohort } from './validate-flag.ts'
 import { openFlagWriter } from './write-feature-flag.ts'
 
@@ -93,12 +96,13 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
     // Before the transaction, which would wait for ClickHouse.
     const place = question === undefined ? null : readPlace(question, access)
     const members = place === null || living ? [] : await findMembers(place, access, reply, deps)
+    const fixed = place !== null && living ? await fixDays(place, question?.definition, access, deps) : null
     return await sql.begin(async (tx) => {
       const { definitions } = await openFlagWriter(tx, access)
       if (filters !== undefined) refuseInvalid(filters, definitions)
       const row = filters !== undefined
         ? { filters: tx.json(filters) }
-        : living ? { question: tx.json({ ...question, place: place?.cell }) } : { is_static: true }
+        : living ? { question: tx.json({ ...question, ...fixed, place: place?.cell }) } : { is_static: true }
       const [{ id }] = await tx<[{ id: number }]>`
         INSERT INTO cohorts ${tx({ project_id: access.projectId, name, ...row })} RETURNING id`
       for (let at = 0; at < members.length; at += MEMBERS_AT_ONCE) {
@@ -124,6 +128,7 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
       kind === 'cohort' ? `the cohort ${id}` : `the ${kind === 'flag' ? 'feature flag' : kind} ${name}`)
     if (users.length > 0) throw new HttpError(400, 'validation_error', 'has_dependents', `The cohort is used by ${users.slice(0, 10).join(', ')}.`)
     await tx`UPDATE cohorts SET deleted = true WHERE project_id = ${projectId} AND id = ${id}`
+    await tx`DELETE FROM cohort_members WHERE cohort_id = ${id}`
   }))
 }
 
@@ -161,6 +166,19 @@ function readPlace ({ definition, cell }: Value<typeof questionSchema>, { scopes
   for (const scope of ['query:read', 'person:read'] as const) requireScope(scopes, scope)
   const question = readQuestion(definition)
   return { question, cell: readCell(question, cell) }
+}
+
+/** A number of one period stays that of its days, which a relative range leaves behind. @throws {HttpError} 400. */
+async function fixDays (
+  { question, cell }: Place, definition: unknown, access: Access, deps: QuestionDeps
+): Promise<{ definition: object }> {
+  const asking = await readAsking(deps, { projectId: access.projectId, logComment: '' })
+  const range = resolveRange(question, asking)
+  compilePersons(question, cell, { projectId: access.projectId, range, limit: 1 })
+  await readUsedCohorts(deps.sql, access.projectId, question, 'question__definition')
+  const isOfPeriod = 'start' in cell && cell.start !== null && !('isPrevious' in cell && cell.isPrevious)
+  const days = { range: { from: range.firstDay, to: range.lastDay } }
+  return { definition: { ...fieldsOf(definition), ...isOfPeriod && days } }
 }
 
 /** The persons behind it, as far as ClickHouse knows them. @throws {HttpError} 400 for too many of them. */

@@ -29,8 +29,9 @@ export async function loadDefinitions (sql: SqlTemplates, projectId: number): Pr
         FROM feature_flags WHERE project_id = projects.id AND NOT deleted
       ) f) AS flags,
       (SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'filters', filters,
-          'isStatic', is_static OR question IS NOT NULL OR coalesce(jsonb_path_exists(filters, '$.** ? (@.type == "behavioral")'), false))), '[]')
-        FROM cohorts WHERE project_id = projects.id AND NOT deleted) AS cohorts,
+          'isStatic', is_static OR question IS NOT NULL OR coalesce(jsonb_path_exists(filters, '$.** ? (@.type == "behavioral")'), false),
+          'isPending', NOT is_static AND refreshed_at IS NULL)), '[]')
+        FROM cohorts LEFT JOIN cohort_refreshes ON cohort_id = cohorts.id WHERE project_id = projects.id AND NOT deleted) AS cohorts,
       (SELECT coalesce(jsonb_agg(jsonb_build_array(group_type_index, group_type)), '[]')
         FROM group_types WHERE project_id = projects.id) AS "groupTypes"
     FROM projects WHERE id = ${projectId}`
