@@ -86,8 +86,10 @@ const FILES: Readonly<Record<string, (deps: HandOutDeps, found: ErasedPersons) =
   persons: ({ sql }, { persons }) => fromPostgres(sql, sql`
     SELECT uuid, is_identified, created_at, properties FROM persons WHERE id = ANY (${persons.map(({ id }) => id)}::bigint[])`),
   distinct_ids: async function * (_, { ids }) { for (const id of ids) yield `${JSON.stringify({ distinct_id: id })}\n` },
-  cohorts: ({ sql }, { persons }) => fromPostgres(sql, sql`
-    SELECT cohorts.id, name FROM cohort_members JOIN cohorts ON cohorts.id = cohort_id WHERE person_id = ANY (${persons.map(({ id }) => id)}::bigint[])`),
+  cohorts: ({ sql }, { projectId, persons, uuids }) => fromPostgres(sql, sql`
+    SELECT id, name FROM cohorts WHERE project_id = ${projectId} AND NOT deleted AND (
+      EXISTS (SELECT FROM cohort_members WHERE cohort_id = cohorts.id AND person_id = ANY (${persons.map(({ id }) => id)}::bigint[]))
+      OR EXISTS (SELECT FROM cohort_people WHERE cohort_id = cohorts.id AND person = ANY (${uuids}::uuid[])))`),
   flag_hash_keys: ({ sql }, { projectId, ids }) => fromPostgres(sql, sql`
     SELECT distinct_id, feature_flag_key, hash_key, created_at FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${ids})`),
   events: (deps, found) => fromClickHouse(deps, found, `

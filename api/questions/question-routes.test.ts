@@ -208,7 +208,11 @@ t.test('the stored persons behind a number become a cohort that flags can name',
   t.equal((await call('POST', '~/feature_flags', { key: 'for-payers', filters: { groups: [{ properties: [{ type: 'cohort', key: 'id', operator: 'in', value: cohort.id }] }] } })).status, 201)
 
   const living = await call('POST', '~/cohorts', { name: 'Living', question, living: true })
-  t.match(living, { status: 201, body: { kind: 'question', is_static: false, people: null, question } })
+  const fixed = { ...question, definition: { ...PAID, range: { from: '2026-03-03', to: '2026-03-05' } } }
+  t.match(living, { status: 201, body: { kind: 'question', is_static: false, people: null, question: fixed } }, 'a day stays that day')
+  const whole = await call('POST', '~/cohorts', { name: 'Whole', question: { definition: PAID, cell: {} }, living: true })
+  t.match(whole, { status: 201, body: { question: { definition: PAID } } })
+  t.match(await call('POST', '~/cohorts', { name: 'n', question: { definition: PAID, cell: { start: '2026-02-01' } }, living: true }), { status: 400, body: { attr: 'cell__start' } })
   const narrowed = { ...PAID, series: [{ event: 'paid', measure: 'people', where: [{ type: 'cohort', value: living.body.id, operator: 'in' }] }] }
   t.match(await call('POST', '~/questions/answer', { definition: narrowed }), { status: 400, body: { attr: 'definition', detail: /have not been found yet/ } })
   await client.insert({
