@@ -31,6 +31,8 @@ export interface AnalysisOptions extends SignificanceLimits {
   sequentialTunedFor: number
   /** Whether counts may vary more than Poisson (`estimated`, from their deviations) or are taken at their word. */
   dispersion: 'estimated' | 'poisson'
+  /** Whether more is better. */
+  isIncreaseGood: boolean
 }
 
 /** The limits are those of the reference (100 people, 0.9, 1 %, 0.05). */
@@ -41,7 +43,8 @@ export const ANALYSIS_DEFAULTS: AnalysisOptions = {
   pValue: 0.05,
   confidenceLevel: 0.95,
   sequentialTunedFor: 5_000,
-  dispersion: 'estimated'
+  dispersion: 'estimated',
+  isIncreaseGood: true
 }
 
 /**
@@ -63,7 +66,7 @@ export function analyseMetric ({ kind, variants, baseline, options }: MetricData
   const candidates = samples.map((sample) => sample && {
     sample, posterior: buildPosterior(model, sample, dispersion)
   })
-  const standings = rankKnown(candidates.map((candidate) => candidate?.posterior ?? null))
+  const standings = rankKnown(candidates.map((candidate) => candidate?.posterior ?? null), settings.isIncreaseGood)
   const comparisons = compareWithBaseline(candidates, baselineIndex, {
     kind: model, dispersion, level: confidenceLevel, tunedFor: sequentialTunedFor
   })
@@ -114,9 +117,9 @@ function buildPosterior (kind: MetricKind, sample: Sample, dispersion: number): 
 type Ranked = Pick<Standing, 'probability'> & { expectedLoss: number | null }
 
 /** Of a variant without data nothing is known, so it is as likely to be best as any; the rest is shared by the data. */
-function rankKnown (posteriors: readonly (Posterior | null)[]): Ranked[] {
+function rankKnown (posteriors: readonly (Posterior | null)[], isIncreaseGood: boolean): Ranked[] {
   const known = posteriors.filter((posterior) => posterior !== null)
-  const standings = rankPosteriors(known)
+  const standings = rankPosteriors(known, isIncreaseGood)
   return posteriors.map((posterior) => {
     if (posterior === null) return { probability: 1 / posteriors.length, expectedLoss: null }
     const { probability, expectedLoss } = pick(standings, known.indexOf(posterior))

@@ -45,6 +45,13 @@ t.test('the expected loss between two normals is its closed form', async (t) => 
   assertNear(t, second?.probability ?? null, normalCumulative(z))
 })
 
+t.test('where less is better, variants stand as their opposites do', async (t) => {
+  const normals = (sign: number) =>
+    [[10, 0.09], [10.4, 0.16], [9.9, 0.5]].map(([mean = 0, error = 0]) => buildNormalPosterior(sign * mean, error))
+  const [less, more] = [rankPosteriors(normals(1), false), rankPosteriors(normals(-1))]
+  for (const name of ['probability', 'expectedLoss'] as const) assertNear(t, less.map((each) => each[name]), more.map((each) => each[name]))
+})
+
 t.test('equal variants share the chance, however many they are', async (t) => {
   for (const size of [2, 11, 21]) {
     const beta = rankPosteriors(Array.from({ length: size }, () => buildBetaPosterior(50, 400)))

@@ -5,7 +5,7 @@ import { ratioInterval } from './ratio-interval.ts'
 
 /** One variant among all. */
 export interface Standing {
-  /** Probability that this variant's true value is above all others'. They add up to 1. */
+  /** Probability that this variant's true value is the best of all. They add up to 1. */
   probability: number
   /** Average loss by choosing this variant when another is better, in the metric's unit. */
   expectedLoss: number
@@ -16,22 +16,24 @@ export interface Standing {
  *
  *   probability of i = integral of f_i(x) * product over j of F_j(x), j other than i
  *   expected loss of i = E[max] - E[i] = integral of F_i(x) * (1 - product over j of F_j(x))
+ *
+ * Where less is better, with 1 - F in place of F.
  */
-export function rankPosteriors (posteriors: readonly Posterior[]): Standing[] {
+export function rankPosteriors (posteriors: readonly Posterior[], isIncreaseGood = true): Standing[] {
   if (posteriors.length === 1) return [{ probability: 1, expectedLoss: 0 }]
   const { points, widths } = buildIntegrationNodes(posteriors.flatMap((posterior) => posterior.breakpoints))
   const ranked = posteriors.map((posterior) => ({ posterior, standing: { mass: 0, best: 0, loss: 0 } }))
 
   for (const [n, x] of points.entries()) {
     const width = widths[n] ?? 0
-    const below = posteriors.map((posterior) => posterior.cumulative(x))
-    const othersBelow = productsOfOthers(below)
+    const worse = posteriors.map((posterior) => isIncreaseGood ? posterior.cumulative(x) : 1 - posterior.cumulative(x))
+    const othersWorse = productsOfOthers(worse)
     for (const [i, { posterior: { density, lowest, highest }, standing }] of ranked.entries()) {
-      const others = othersBelow[i] ?? 0
+      const others = othersWorse[i] ?? 0
       const mass = x < lowest || x > highest ? 0 : width * density(x)
       standing.mass += mass
       standing.best += mass * others
-      standing.loss += width * (below[i] ?? 0) * (1 - others)
+      standing.loss += width * (worse[i] ?? 0) * (1 - others)
     }
   }
   const chances = ranked.map(({ standing: { mass, best, loss } }) => ({ chance: best / mass, loss }))

@@ -119,7 +119,7 @@ export async function computeResults (
 
   const days = accumulateDays(metric, measurement, { keys: scope.variants, lookback: lookbackOf(scope, metric) })
   const { result, series } = await analyseDays(days, {
-    kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(parameters)
+    kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(parameters), isIncreaseGood: metric.isIncreaseGood
   })
   const last = days.at(-1)
   const states = last?.variants ?? []

@@ -137,6 +137,7 @@ export interface AnalysisSettings {
   baseline: string
   /** People at which the sequential method is tuned: the planned sample size; undefined leaves the default. */
   plannedSampleSize: number | undefined
+  isIncreaseGood: boolean
 }
 
 /**
@@ -163,10 +164,10 @@ export async function analyseDays (
 }
 
 function analyseState (variants: VariantState[], settings: AnalysisSettings): MetricAnalysis {
-  const { kind, baseline, plannedSampleSize } = settings
+  const { kind, baseline, plannedSampleSize, isIncreaseGood } = settings
   return analyseMetric({
     kind, baseline, variants,
-    options: plannedSampleSize === undefined ? {} : { sequentialTunedFor: plannedSampleSize }
+    options: { isIncreaseGood, ...plannedSampleSize !== undefined && { sequentialTunedFor: plannedSampleSize } }
   })
 }
 

@@ -108,6 +108,9 @@ t.test('corrects primary metrics together, explores the others, and judges guard
   t.equal(pOf(sum).adjusted_p_value, pOf(sum).p_value)
   t.ok(result.variants[1].comparison.sequential.adjusted_p_value >= result.variants[1].comparison.sequential.p_value)
   t.match(guardrails.slice(0, 3).map(({ guardrail: judged }: any) => judged.variants[0].at_the_end), ['holds', 'unclear', 'holds'])
+  await api.call('PATCH', `~/experiments/${experiment.id}`, { filters: { metric: { kind: 'funnel', event: 'paid', goal: 'decrease' } } })
+  const { body: { result: less } } = await api.call('GET', `~/experiments/${experiment.id}/results`)
+  t.match([result.leader, less.leader, less.variants[1].mean], ['test', 'control', result.variants[1].mean], 'less is better')
   t.match(guardrails[0].guardrail, { margin: 5, goal: 'increase', variants: [{ key: 'test', at_any_time: /holds|unclear/ }] })
   for (const [metric, attr] of [
     [{ kind: 'count', event: 'paid', role: 'guardrail' }, 'margin'], [{ kind: 'count', event: 'paid', margin: 3 }, 'margin'], [{ kind: 'count', event: 'paid', role: 'x' }, 'role'],

@@ -39,7 +39,7 @@ function build (changes: Partial<Results> = {}): Results {
 }
 
 function variant (key: string, comparison: object | null): Results['variants'][number] {
-  const sequential = { p_value: 0.02, relative_interval: [-3, 9] }
+  const sequential = { p_value: 0.2, relative_interval: [-3, 9] }
   const rest = { sequential }
   return {
     key, exposed: 1000, mean: 0.1, probability: 0.5, expected_loss: 0,
@@ -89,15 +89,43 @@ t.test('one sentence says what to do now', async (t) => {
   t.equal(sentence({ sample_size: { ...long, remaining_days: null } }), 'test is better; do not stop yet: 6,000 people to go.')
   t.equal(sentence({ sample_size: done }), 'test is better: it has run as long as planned, so stop now and give test to everybody.')
   t.equal(sentence({ ...unclear, sample_size: done }), 'No difference shown yet, with test ahead: it has run as long as planned, so stop now and keep control.')
-  const day = { key: 'test', exposed: 9, relative_lift: 0.2, sequential_p_value: 0.01, missing_interval: null, sequential_relative_interval: null }
-  const series = [{ day: '2026-01-01', variants: [{ ...day, sequential_absolute_interval: [0.1, 0.2] as [number, number] }] }]
-  t.equal(sentence({ series, sample_size: long }), 'test is better, which holds however often one looks: stop now and give test to everybody.')
+  const withP = (key: string, p: number) =>
+    variant(key, { ...test!.comparison!, sequential: { p_value: 0.001, adjusted_p_value: p, relative_interval: null } })
+  const sure = { variants: [control!, withP('test', 0.01)], sample_size: long }
+  t.equal(sentence(sure), 'test is better, which holds however often one looks: stop now and give test to everybody.')
+  t.match(sentence({ ...sure, variants: [control!, withP('test', 0.07)] }), /do not stop yet/, 'corrected for other metrics')
+  t.match(sentence({ ...sure, leader: 'control', variants: [control!, withP('test', 0.07), withP('worst', 0.01)] }), /do not stop yet/, 'of one of several variants only')
   t.equal(sentence({ leader: 'control', sample_size: done }), 'control is better than what was tried: it has run as long as planned, so stop now and keep control.')
   t.equal(sentence({}, true), 'test is better: give test to everybody.')
   t.equal(sentence(unclear, true), 'No difference shown: keep control.')
   t.match(sentence({ significance_code: 'not_enough_exposure', significant: false, sample_size: null }), /^Too few people to say anything; do not stop yet: how long it needs/)
   t.match(sentence({ sample_size: { ...long, total: null } }), /no number of people would show a change of 5 %: choose another metric/)
   t.same(decide(build({ exposures: { ...build().exposures, total: 0 } }), false).isDoubtful, true)
+})
+
+const LONG = { total: 8000, remaining_days: 126, minimum_detectable_effect: 5 }
+
+t.test('no guardrail is passed over: harmed, it decides, and unclear, it is named', async (t) => {
+  const guard = (now: string, end: string) => build({
+    metric: { ...build().metric, name: 'Refunds' },
+    role: 'guardrail',
+    guardrail: { margin: 5, goal: 'increase', variants: [{ key: 'test', at_any_time: now, at_the_end: end }] } as never
+  })
+  const said = (guardrails: Results[] | null, isEnded = false, changes: Partial<Results> = {}) => {
+    const { text, choice } = decide(build({ sample_size: LONG, ...changes }), isEnded, guardrails)
+    return [text, choice]
+  }
+  t.same(said([guard('holds', 'holds')], true), ['test is better: give test to everybody.', 'test'])
+  t.same(said([guard('unclear', 'harmed')], true), ['test is better, but a guardrail is harmed (Refunds): keep control.', 'control'])
+  t.same(said([guard('harmed', 'harmed')]), ['test is better, but a guardrail is harmed (Refunds): stop now and keep control.', 'control'])
+  t.same(said([guard('unclear', 'harmed')]), ['test is better; do not stop yet: 126 days to go at this traffic.', 'test'], 'harm by one look too early')
+  t.match(said([guard('unclear', 'unclear')], true), [/give test to everybody, unless harm .* not ruled out: Refunds\.$/, 'test'])
+  const [control, test] = build().variants
+  const sequential = { p_value: 0.01, relative_interval: null }
+  const sure = { variants: [control!, { ...test!, comparison: { ...test!.comparison!, sequential } }] }
+  t.match(said([guard('unclear', 'holds')], false, sure), [/stop now and give test to everybody, unless harm .* not ruled out: Refunds\.$/, 'test'])
+  t.same(said(null), ['test is better; wait for the guardrails.', undefined])
+  t.match(said(null, true, { leader: 'control' }), [/keep control/, 'control'])
 })
 
 t.test('tells what was changed since the launch', async (t) => {

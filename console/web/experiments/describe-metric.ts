@@ -9,6 +9,7 @@ export interface MeasuredMetric {
   kind: MetricKind
   steps: { event: string | null }[]
   property: string | null
+  is_increase_good?: boolean
 }
 
 /** `A then B`, `number of A`: what is measured. */

@@ -4,7 +4,7 @@ import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { OneOf } from '../frame/lists.tsx'
-import { useAnswer, useLoaded } from '../load.ts'
+import { type Loaded, useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Again, Facts, Show, Time } from '../states.tsx'
@@ -14,6 +14,7 @@ import { type Experiment, type ExperimentResults, type SecondaryResults, statusO
 import { SecondaryDialog } from './metric-fields.tsx'
 import { MetricPicture, ResultsPicture } from './results-picture.tsx'
 import { Title } from '../title.tsx'
+import { decide } from './verdict.ts'
 
 const pathOf = (id: number | string): string => `/api/projects/${projectId.value}/experiments/${id}`
 
@@ -92,12 +93,24 @@ function ShownResults ({ experiment, status }: { experiment: Experiment, status:
   const [refresh, setRefresh] = useState(0)
   const results = useLoaded(`results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
     await request<ExperimentResults>(`${pathOf(experiment.id)}/results/`, { query: { refresh: refresh > 0 }, signal }))
+  const count = listSecondaryMetrics(experiment.secondary_metrics).length
+  const secondary = useLoaded(`secondary results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
+    count === 0
+      ? { analysis: [] }
+      : await request<SecondaryResults>(`${pathOf(experiment.id)}/secondary_results/`, { query: { refresh: refresh > 0 }, signal }))
+  const hasGuardrails = JSON.stringify(experiment.secondary_metrics).includes('"role":"guardrail"')
+  const guardrails = hasGuardrails ? secondary.value?.analysis.filter(({ role }) => role === 'guardrail') ?? null : []
   return (
     <>
-      <Show of={results} what='Results'>{(value) => <ResultsPicture results={value} isEnded={status !== 'running'}>{status === 'ended' && <ToEverybody {...value} />}</ResultsPicture>}</Show>
+      <Show of={results} what='Results'>
+        {(value) => {
+          const decision = decide(value.result, status !== 'running', guardrails)
+          return <ResultsPicture results={value} decision={decision}>{status === 'ended' && decision.choice !== undefined && <ToEverybody {...value} choice={decision.choice} />}</ResultsPicture>
+        }}
+      </Show>
       {(results.value ?? results.error) !== undefined && (
         <>
-          <ShownSecondary experiment={experiment} refresh={refresh} />
+          {count > 0 && <ShownSecondary of={secondary} />}
           <p><Again of={{ isLoading: results.isLoading, reload: () => setRefresh((before) => before + 1) }}>Compute again</Again></p>
         </>
       )}
@@ -106,25 +119,19 @@ function ShownResults ({ experiment, status }: { experiment: Experiment, status:
 }
 
 /** The way to a draft of the flag, which is looked at and saved there. */
-function ToEverybody ({ feature_flag: flag, result: { leader } }: ExperimentResults) {
+function ToEverybody ({ feature_flag: flag, choice }: ExperimentResults & { choice: string }) {
   if (flag.deleted || !may('feature_flag:write')) return null
-  const draft = `/projects/${projectId.value}/flags/${flag.id}?${new URLSearchParams({ everybody: leader }).toString()}`
-  return <p class='toolbar'><a class='button' {...linkTo(draft)}>Give {showText(leader, 40)} to everybody …</a><span class='hint'>Opens a draft of the flag; nothing changes before it is saved.</span></p>
+  const draft = `/projects/${projectId.value}/flags/${flag.id}?${new URLSearchParams({ everybody: choice }).toString()}`
+  return <p class='toolbar'><a class='button' {...linkTo(draft)}>Give {showText(choice, 40)} to everybody …</a><span class='hint'>Opens a draft of the flag; nothing changes before it is saved.</span></p>
 }
 
 /** The further metrics of an experiment, each as the primary one but for the course of time. */
-function ShownSecondary ({ experiment, refresh }: { experiment: Experiment, refresh: number }) {
-  const count = listSecondaryMetrics(experiment.secondary_metrics).length
-  const results = useLoaded(`secondary results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
-    count === 0
-      ? { analysis: [] }
-      : await request<SecondaryResults>(`${pathOf(experiment.id)}/secondary_results/`, { query: { refresh: refresh > 0 }, signal }))
-  if (count === 0) return null
+function ShownSecondary ({ of }: { of: Loaded<Pick<SecondaryResults, 'analysis'>> }) {
   return (
     <>
       <h2>Secondary metrics</h2>
       <p class='hint'>Explored ones are judged by themselves: of twenty metrics without any effect, one shows a difference by chance.</p>
-      <Show of={results} what='Secondary metrics'>
+      <Show of={of} what='Secondary metrics'>
         {({ analysis }) => (
           <>
             {analysis.map((result, index) => (

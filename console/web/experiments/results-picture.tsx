@@ -5,19 +5,19 @@ import { Table, Time } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
 import { type Bar, describeAdjustments, describeChanges, describeProgress, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './describe-experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
-import { decide, describeVerdict, type Verdict } from './verdict.ts'
+import { describeVerdict, type Verdict } from './verdict.ts'
 
 const ROW = 38
 
 /** The results of an experiment: what to do now, one row a variant; what that follows from opens. */
-export function ResultsPicture ({ results, isEnded, children }: { results: ExperimentResults, isEnded: boolean, children?: ComponentChildren }) {
+export function ResultsPicture ({ results, decision, children }: { results: ExperimentResults, decision: Verdict, children?: ComponentChildren }) {
   const { result, last_refresh: at, complete_through: through, measured, feature_flag_key: key } = results
   const ratio = result.exposures.sample_ratio
   const changes = describeChanges(results, formatZoned)
   const detail = describeVerdict(result)
   return (
     <>
-      <VerdictOf of={decide(result, isEnded)} result={result} />
+      <VerdictOf of={decision} result={result} />
       {children}
       <VariantTable result={result} label='Variants' />
       <LiftPicture result={result} />
@@ -114,7 +114,7 @@ function Bars ({ result }: { result: Results }) {
     <figure class='lift' ref={box}>
       <svg width={width} height={bars.length * ROW + 24} viewBox={`0 0 ${width} ${bars.length * ROW + 24}`} role='img' aria-label={`Change against ${showText(result.baseline, 40)}: ${label}`}>
         <line class='zero' x1={x(0)} x2={x(0)} y1='0' y2={bars.length * ROW} />
-        {bars.map((bar, index) => <BarRow key={bar.key} bar={bar} y={index * ROW} x={x} />)}
+        {bars.map((bar, index) => <BarRow key={bar.key} bar={bar} y={index * ROW} x={x} isIncreaseGood={result.metric.is_increase_good !== false} />)}
         <text x={x(0)} y={bars.length * ROW + 16} text-anchor='middle'>0 %</text>
         {hasRoom(0) && <text x='0' y={bars.length * ROW + 16}>{formatPercent(from, true)}</text>}
         {hasRoom(width) && <text x={width} y={bars.length * ROW + 16} text-anchor='end'>{formatPercent(to, true)}</text>}
@@ -126,9 +126,10 @@ function Bars ({ result }: { result: Results }) {
   )
 }
 
-function BarRow ({ bar, y, x }: { bar: Bar, y: number, x: (share: number) => number }) {
+function BarRow ({ bar, y, x, isIncreaseGood }: { bar: Bar, y: number, x: (share: number) => number, isIncreaseGood: boolean }) {
   const { key, lift, credible, inner, sequential } = bar
-  const side = credible[0] > 0 ? 'above' : credible[1] < 0 ? 'below' : 'open'
+  const isOpen = credible[0] <= 0 && credible[1] >= 0
+  const side = isOpen ? 'open' : (credible[0] > 0) === isIncreaseGood ? 'better' : 'worse'
   return (
     <g class={side}>
       <text x='4' y={y + 12}>{showText(key, 40)}</text>

@@ -1,21 +1,29 @@
 /** The one sentence that says what to do with an experiment now, and the words for what its numbers say. */
 import { formatCount, formatCounted } from '../format.ts'
 import { formatInterval, formatMetric, formatPercent, type Results } from './describe-experiment.ts'
-import { isConclusive } from './over-time.ts'
+import { nameOfMetric } from './describe-metric.ts'
 
 export interface Verdict { text: string, isDoubtful: boolean }
+
+/** `choice`: the variant that everybody should get; undefined while that is not known. */
+export interface Decision extends Verdict { choice?: string }
 
 /** From here on, a variant is probably the best. */
 const PROBABLY = 0.9
 
+/** Limit of the always-valid p-value, corrected for all variants and primary metrics. */
+const HOLDS = 0.05
+
 /**
- * What to do now. A planned number of people holds for one look at its end; the always-valid intervals hold at every
+ * What to do now. A planned number of people holds for one look at its end; the always-valid p-values hold at every
  * look, so that they alone allow to stop before.
+ *
+ * @param guardrails  Results of the guardrails, by which no variant may lose too much; null: not known.
  */
-export function decide (result: Results, isEnded: boolean): Verdict {
+export function decide (result: Results, isEnded: boolean, guardrails: readonly Results[] | null = []): Decision {
   const doubt = findDoubt(result)
   if (doubt !== undefined) return { text: doubt, isDoubtful: true }
-  const { baseline, leader, significant, series, significance_code: code } = result
+  const { baseline, leader, significant, variants, significance_code: code } = result
   const probability = result.variants.find(({ key }) => key === leader)?.probability ?? 0
   const isBaseline = leader === baseline
   const found = code === 'not_enough_exposure'
@@ -23,15 +31,25 @@ export function decide (result: Results, isEnded: boolean): Verdict {
     : significant || probability >= PROBABLY
       ? `${leader} is ${significant ? '' : 'probably '}better${isBaseline ? ' than what was tried' : ''}`
       : isEnded ? 'No difference shown' : `No difference shown yet, with ${leader} ahead`
-  return { text: `${found}${advise()}.`, isDoubtful: false }
+  if (guardrails === null && !isBaseline) return { text: `${found}; wait for the guardrails.`, isDoubtful: false }
+  const wait = isEnded ? undefined : describeWait(result)
+  const named = (state: string): string => (guardrails ?? [])
+    .filter(({ guardrail }) => guardrail?.variants.some((each) =>
+      each.key === leader && each[wait === undefined ? 'at_the_end' : 'at_any_time'] === state))
+    .map(({ metric }) => nameOfMetric(metric)).join(', ')
+  const [harmed, unclear] = [named('harmed'), named('unclear')]
+  const isGiven = significant && !isBaseline && harmed === ''
+  return { text: `${found}${advise()}.`, isDoubtful: false, choice: isGiven ? leader : baseline }
 
   function advise (): string {
-    const outcome = significant && !isBaseline ? `give ${leader} to everybody` : `keep ${baseline}`
+    const outcome = !isGiven ? `keep ${baseline}` : `give ${leader} to everybody${unclear === '' ? '' : `, unless harm to a guardrail matters, which is not ruled out: ${unclear}`}`
+    if (harmed !== '') return `, but a guardrail is harmed (${harmed}): ${isEnded ? '' : 'stop now and '}${outcome}`
     if (isEnded) return code === 'not_enough_exposure' ? ': run it again with more people' : `: ${outcome}`
-    const today = series.at(-1)?.variants ?? []
-    const holds = today.some((day) => (isBaseline || day.key === leader) && isConclusive(day))
+    const compared = variants.filter(({ key }) => isBaseline ? key !== baseline : key === leader)
+    const holds = compared.every(({ comparison }) =>
+      (comparison?.sequential.adjusted_p_value ?? comparison?.sequential.p_value ?? 1) < HOLDS)
     if (holds && significant) return `, which holds however often one looks: stop now and ${outcome}`
-    return describeWait(result) ?? `: it has run as long as planned, so stop now and ${outcome}`
+    return wait ?? `: it has run as long as planned, so stop now and ${outcome}`
   }
 }
 

@@ -9,7 +9,7 @@ import { projectId } from '../router.ts'
 import { may } from '../session.ts'
 import type { Mark } from '../sql/result-chart.tsx'
 import { Time } from '../states.tsx'
-import { type Answered, type Point, pointName } from './question-definition.ts'
+import type { Answered, Point } from './question-definition.ts'
 
 export type Annotation = Schema<'Annotation'>
 
@@ -30,11 +30,11 @@ export function useAnnotations ({ from, to, timezone }: Answered, points: readon
   const project = projectId.value
   // A chart is whole without its marks; the list of them says why they are missing when one is added.
   useEffect(() => { if (may('query:read') && known.value.project !== project) load().catch(() => {}) }, [project])
-  const starts = points.map(({ start }) => pointName(start, timezone))
   const { of } = known.value.project === project ? known.value : { of: [] }
   return of.flatMap((annotation) => {
     const at = formatterOf(timezone).format(new Date(annotation.at))
-    const row = starts.findLastIndex((start) => start <= at)
+    // Clocks show an hour twice, when they are turned back.
+    const row = points.findLastIndex(({ start }) => start.length === 10 ? start <= at : Date.parse(start) <= Date.parse(annotation.at))
     return row === -1 || at.slice(0, 10) < from || at.slice(0, 10) > to ? [] : [{ row, text: annotation.name, annotation }]
   })
 }
@@ -79,7 +79,9 @@ function AnnotationDialog ({ of, onClose }: { of: Annotation | undefined, onClos
   const [name, setName] = useState(of?.name ?? '')
   const [at, setAt] = useState(() => toField(of === undefined ? Date.now() : Date.parse(of.at)))
   const save = async (): Promise<void> => {
-    const body = { name: name.trim(), at: new Date(at).toISOString(), ...of && { updated_at: of.updated_at } }
+    // The field has no seconds.
+    const isMoved = of === undefined || at !== toField(Date.parse(of.at))
+    const body = { name: name.trim(), ...isMoved && { at: new Date(at).toISOString() }, ...of && { updated_at: of.updated_at } }
     await request(pathOf(of?.id), { method: of === undefined ? 'POST' : 'PATCH', body })
     await load()
   }

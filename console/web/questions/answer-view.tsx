@@ -161,7 +161,7 @@ function TrendView ({ answered, answer: { points, lines, previous }, definition,
       {!isEmpty && kind !== 'number' && <AnnotationList of={marks} mayChange={!isFolded} />}
       {nothing.length > 0 && <p class='hint'>All values are 0 for: {nothing.join(', ')}. Check the spelling of names and values.</p>}
       {comparison}
-      {hasPartial && kind !== 'number' && <p class='hint'>Dotted: partial, because the period has not ended, or only part of it is in the range or in storage.</p>}
+      {hasPartial && kind !== 'number' && <p class='hint'>{kind === 'bar' ? 'Pale' : 'Dotted'}: partial, because the period has not ended, or only part of it is in the range or in storage.</p>}
       {now.length + before.length > drawn.length && <p class='hint'>{drawn.length} of {now.length + before.length} lines are drawn; the table shows all.</p>}
       {lines.filter(({ left_out: leftOut }) => leftOut > 0).map((line) => (
         <p key={`${line.series} ${line.part} ${line.value}`} class='hint'>

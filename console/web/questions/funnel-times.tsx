@@ -9,7 +9,8 @@ import { formatDuration, formatShare, type FunnelAnswer, shareOf } from './quest
 /** How long people took from the first step to another one. */
 export function FunnelTimes ({ answer: { parts: [all] }, open }: { answer: FunnelAnswer, open: Open }) {
   const steps = all?.steps ?? []
-  const [chosen, setChosen] = useState(steps.length)
+  const [wanted, setChosen] = useState(Infinity)
+  const chosen = Math.min(wanted, steps.length)
   const { people = null, times = [], median_ms: median = null, p90_ms: p90 = null } = steps[chosen - 1] ?? {}
   const shown = times.slice(0, times.findLastIndex((each) => each.people > 0) + 1)
   const nameOf = ({ from_ms: from, to_ms: to }: typeof times[number]): string => `${from === 0 ? '0' : formatDuration(from)} to ${formatDuration(to)}`

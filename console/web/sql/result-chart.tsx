@@ -245,7 +245,7 @@ function Bars ({ model, x, y, width, pointed, looks }: DrawnProps & { width: num
         <g key={index} class={classOf(looks[index] ?? plain(index))}>
           {values.map((value, at) => value !== null && (
             <rect
-              key={at} class={pointed === undefined || pointed === at ? '' : 'pale'} x={x(at) - group / 2 + index * bar} width={Math.max(1, bar - 1)}
+              key={at} class={`${pointed === undefined || pointed === at ? '' : 'pale'} ${looks[index]?.partial[at] === true ? 'partial' : ''}`} x={x(at) - group / 2 + index * bar} width={Math.max(1, bar - 1)}
               y={Math.min(y(0), y(value))} height={Math.abs(y(value) - y(0))}
             />
           ))}
