@@ -1,8 +1,8 @@
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import { HttpError } from '../../engines/errors.ts'
-import { selectRoles } from '../../platform/directory/read-keys.ts'
-import { limitRights, maySql, type Membership } from '../../schema/roles.ts'
+import { selectLimits } from '../../platform/directory/read-keys.ts'
+import { type Limited, limitRights, maySql } from '../../schema/roles.ts'
 import { allowsScope } from '../../schema/scopes.ts'
 import { notFound } from '../http/answer-errors.ts'
 import { type Row, time } from '../http/json-schema.ts'
@@ -35,21 +35,23 @@ export async function listLinks (sql: Sql, { projectId, boardId }: BoardKey): Pr
  * Makes a link. It shows saved queries that are on the board now, unless they are changed: nobody can show by it what
  * the key that made it may not ask.
  *
+ * @param made.makers  Users whose rights limit that key, and with it the link.
  * @param made.mayShowSql  Whether that key is for all projects.
  * @returns the link with its key, which is shown only once.
  * @throws {HttpError} 404 when the project has no such board.
  */
 export async function createLink (
-  sql: Sql, { projectId, boardId }: BoardKey, made: { userId: number, mayShowSql: boolean, expiresAt: Date | null }
+  sql: Sql, { projectId, boardId }: BoardKey,
+  made: { userId: number, makers: readonly number[], mayShowSql: boolean, expiresAt: Date | null }
 ): Promise<BoardLink & { value: string }> {
   const key = mintKey('phl_')
   await sql`DELETE FROM board_links WHERE board_id = ${boardId} AND expires_at <= now()`
   const [created] = await sql<{ id: number, links: number }[]>`
-    INSERT INTO board_links (board_id, key_hash, mask_value, saved_queries, created_by, expires_at)
+    INSERT INTO board_links (board_id, key_hash, mask_value, saved_queries, created_by, made_by_users, expires_at)
     SELECT b.id, ${hashPersonalKey(key)}, ${maskKey(key)},
       CASE WHEN ${made.mayShowSql}::boolean THEN ARRAY(
         SELECT (tile ->> 'id')::integer FROM jsonb_array_elements(b.tiles) AS tile WHERE tile ->> 'kind' = 'saved_query') ELSE '{}' END,
-      ${made.userId}, ${made.expiresAt}
+      ${made.userId}, ${[...made.makers]}::integer[], ${made.expiresAt}
     FROM boards b WHERE b.project_id = ${projectId} AND b.id = ${boardId}
       AND (SELECT count(*) FROM board_links WHERE board_id = b.id) < ${MAX_LINKS} RETURNING id`
   const links = await listLinks(sql, { projectId, boardId })
@@ -77,18 +79,20 @@ export interface SharedBoard {
   tiles: Tile[]
 }
 
-/** @returns null for a key of no link, and of one that has ended: also when whoever made it may no longer make it. */
+/** @returns null for a key of no link, and of one that has ended: also when one of its makers may no longer make it. */
 export async function findSharedBoard (sql: Sql, keyHash: string): Promise<SharedBoard | null> {
-  const [found] = await sql<(SharedBoard & { roles: Membership[] | null })[]>`
+  const [found] = await sql<(SharedBoard & Pick<Limited, 'limits'>)[]>`
     SELECT l.id AS "linkId", l.created_at AS "madeAt", b.project_id AS "projectId", p.timezone, b.name, b.description,
       (SELECT coalesce(jsonb_agg(tile ORDER BY place), '[]') FROM jsonb_array_elements(b.tiles) WITH ORDINALITY AS t (tile, place)
        WHERE tile ->> 'kind' = 'question' OR EXISTS (SELECT FROM saved_queries q
-         WHERE q.id = (tile ->> 'id')::integer AND q.id = ANY(l.saved_queries) AND q.project_id = b.project_id AND q.updated_at <= l.created_at)) AS tiles, ${selectRoles(sql)}
-    FROM board_links l JOIN boards b ON b.id = l.board_id JOIN projects p ON p.id = b.project_id LEFT JOIN users u ON u.id = l.created_by
-    WHERE l.key_hash = ${keyHash} AND (l.expires_at IS NULL OR l.expires_at > now()) AND u.disabled_at IS NULL`
+         WHERE q.id = (tile ->> 'id')::integer AND q.id = ANY(l.saved_queries) AND q.project_id = b.project_id AND q.updated_at <= l.created_at)) AS tiles,
+      ${selectLimits(sql, sql`l.made_by_users || l.created_by`)}
+    FROM board_links l JOIN boards b ON b.id = l.board_id JOIN projects p ON p.id = b.project_id
+    WHERE l.key_hash = ${keyHash} AND (l.expires_at IS NULL OR l.expires_at > now())
+      AND NOT EXISTS (SELECT FROM users u WHERE u.id = ANY(l.made_by_users || l.created_by) AND u.disabled_at IS NOT NULL)`
   if (found === undefined) return null
-  const { roles, tiles, ...board } = found
-  const maker = { scopes: ['*'], projectIds: null, limits: roles === null ? [] : [roles] }
+  const { limits, tiles, ...board } = found
+  const maker = { scopes: ['*'], projectIds: null, limits }
   if (!allowsScope(limitRights(maker, board.projectId).scopes, 'query:write')) return null
   return { ...board, tiles: maySql(maker) ? tiles : tiles.filter(({ kind }) => kind === 'question') }
 }

@@ -8,6 +8,7 @@ import { type Access, limitRate, requireSql } from '../http/personal-key-access.
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { recordRequests } from '../people/record.ts'
+import { readMaker } from '../projects/key-rights.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf } from '../queries/sql-routes.ts'
 import { answerSchema, definitionSchema } from '../questions/question-schemas.ts'
@@ -97,12 +98,14 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
     description: 'Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.',
     body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
     answer: object({ ...linkFields, value: { ...string, description: 'The link key. Shown only once.' } })
-  }, async ({ params: { id }, body }, { projectId, userId, maySql }) => {
+  }, async ({ params: { id }, body }, access) => {
     const expiresAt = parseIsoDateTime(body?.expires_at) ?? null
     if (expiresAt !== null && expiresAt.getTime() <= Date.now()) {
       throw invalidField('expires_at', 'It must be in the future.')
     }
-    return await createLink(sql, { projectId, boardId: id }, { userId, mayShowSql: maySql, expiresAt })
+    const { projectId, userId, maySql } = access
+    const { users: makers } = await readMaker(sql, access)
+    return await createLink(sql, { projectId, boardId: id }, { userId, makers, mayShowSql: maySql, expiresAt })
   })
 
   routes.delete('/:id/links/:link_id', {

@@ -7,6 +7,7 @@ import { array, bodyOf, nullableObject, object, time, timeOrNull, type Value } f
 import { type Access, requireSql } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
+import { readMaker } from '../projects/key-rights.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import type { QuestionDeps } from '../questions/answer-question.ts'
 import { runDry } from './dry-run.ts'
@@ -52,7 +53,8 @@ export const ALERTS: DocumentKind<typeof fields> = {
     const known = await sql<{ id: number }[]>`SELECT id FROM targets WHERE project_id = ${projectId} AND id = ANY (${alert.targets}::integer[])`
     const unknown = alert.targets.findIndex((target) => known.every((each) => each.id !== target))
     if (unknown !== -1) throw invalidField(`targets__${unknown}`, `The project has no target ${alert.targets[unknown]}.`)
-    return { ...given, may_run_sql: access.maySql }
+    const { users } = await readMaker(sql, access)
+    return { ...given, may_run_sql: access.maySql, made_by_users: `{${users.join()}}` }
   }
 }
 

@@ -1,6 +1,7 @@
 /** People: invitations, passwords and their limits, roles, and what ends with a person. */
 import t, { type Test } from 'tap'
 import { ROLES } from '../../schema/roles.ts'
+import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
 let time = Date.now()
@@ -337,6 +338,15 @@ t.test('a link to a board shows no more than whoever made it may show now', asyn
   t.equal(await look(), 401)
   await change({ roles: everywhere('editor') })
   t.same(await look(), ['question', 'saved_query'])
+  await api.call('POST', '/api/users', { email: 'robot2@example.com' })
+  const { key: ofRobot } = await createPersonalKey(api.sql, { email: 'robot2@example.com', label: 'made', scopes: ['*'], projectIds: null, expiresAt: null })
+  await api.sql`UPDATE personal_api_keys SET made_by_users = ${[gus.id]} WHERE label = 'made' AND user_id = (SELECT id FROM users WHERE email = 'robot2@example.com')`
+  await api.keys.refresh()
+  const { body: { value: byKey } } = await callWith(api, ofRobot, 'POST', `~/boards/${board.id}/links`)
+  const lookBy = async (link: string) => (await callWith(api, link, 'GET', '/api/shared_board')).status
+  t.equal(await lookBy(byKey), 200)
+  await change({ roles: [{ project_id: api.projectId, role: 'viewer' }] })
+  t.equal(await lookBy(byKey), 401, 'as for the key that made it, the rights of its maker count')
   await change({ disabled: true })
   t.equal(await look(), 401)
 })

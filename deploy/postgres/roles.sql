@@ -57,7 +57,7 @@ GRANT SELECT ON erasures TO millrace_ingest;
 -- The salts of visitors without cookies: ingest makes them and destroys them, and nobody else reads them.
 GRANT SELECT, INSERT, DELETE ON cookieless_salts TO millrace_ingest;
 
--- Persons, definitions and its own progress; no keys, no users, no flags.
+-- Persons, definitions and its own progress; no keys, no flags.
 GRANT SELECT ON projects, retention, cohorts, backups, project_quotas, exports, erasures TO millrace_pipeline;
 -- A new type of group changes what flags may ask for: a trigger raises the revision.
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
@@ -72,6 +72,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   TO millrace_pipeline;
 -- What alerts and reports are about.
 GRANT SELECT ON questions, saved_queries, boards TO millrace_pipeline;
+-- Whether those who saved an alert may still run SQL.
+GRANT SELECT (id, has_roles, disabled_at) ON users TO millrace_pipeline;
+GRANT SELECT (user_id, project_id, role, sees_persons) ON memberships TO millrace_pipeline;
 
 -- Everything that management and decide work with; the progress of the pipeline stays its own.
 GRANT SELECT, INSERT, UPDATE, DELETE ON

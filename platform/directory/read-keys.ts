@@ -63,10 +63,8 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
       sql<PersonalKeyRow[]>`
-        SELECT secure_value, scopes, project_ids, expires_at, revoked_at ${withOwners ? sql`, user_id, last_used_at` : sql``}, (
-          SELECT coalesce(json_agg(roles), '[]') FROM (
-            SELECT ${selectRoles(sql)} FROM users u WHERE u.has_roles AND (u.id = k.user_id OR u.id = ANY(k.made_by_users))
-          ) AS limiting) AS limits
+        SELECT secure_value, scopes, project_ids, expires_at, revoked_at ${withOwners ? sql`, user_id, last_used_at` : sql``},
+          ${selectLimits(sql, sql`k.made_by_users || k.user_id`)}
         FROM personal_api_keys k`
     ])
     // After the keys: whatever was active when a key was made is read with it.
@@ -99,6 +97,14 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
     for (const row of personalKeys) table.personalKeys.set(row.secure_value, toPersonalKey(row))
     return table
   }
+}
+
+/** The column `limits`: the roles of those of some users, an array of ids, who have some. */
+export function selectLimits (sql: SqlTemplates, users: Statement): Statement {
+  return sql`(
+    SELECT coalesce(json_agg(roles), '[]') FROM (
+      SELECT ${selectRoles(sql)} FROM users u WHERE u.has_roles AND u.id = ANY(${users})
+    ) AS limiting) AS limits`
 }
 
 /** The column `roles` of a query on `users AS u`: the roles of a user who has some, else null. */

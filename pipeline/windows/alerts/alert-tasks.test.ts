@@ -102,6 +102,17 @@ t.test('a saved query gets its window; one that was changed since is not run', a
   const alert = await addAlert('Query', { kind: 'saved_query', id: query }, { condition: { is: 'above', value: 10 } })
   await waitFor(async () => (await windowsOf(alert)).length === 5)
   t.match((await windowsOf(alert)).map(({ value }) => value), [5, 4, 51, 0, 12])
+  const [{ id: maker }] = await sql<[{ id: number }]>`INSERT INTO users (email, has_roles) VALUES ('maker@example.com', true) RETURNING id`
+  const mayRun = async (change: Promise<unknown>): Promise<unknown> => {
+    await change
+    const tasks = await sql<{ id: number }[]>`UPDATE alerts SET made_by_users = ${[maker]} WHERE id = ${alert} RETURNING id`
+    return [tasks.length, await (await listAlertTasks({ sql, analyst, publicUrl: '' }))[0]?.run({ from: new Date(START), to: new Date(START + HOUR) }, new AbortController().signal).then(() => true, () => false)]
+  }
+  t.same(await mayRun(sql`INSERT INTO memberships (user_id, project_id, role) VALUES (${maker}, NULL, 'editor')`), [1, true])
+  t.same(await mayRun(sql`UPDATE memberships SET project_id = ${project}`), [1, false], 'with a role in one project only')
+  t.same(await mayRun(sql`UPDATE memberships SET project_id = NULL`), [1, true])
+  t.same(await mayRun(sql`UPDATE users SET disabled_at = now()`), [1, false], 'disabled since')
+  await sql`UPDATE users SET disabled_at = NULL`
   await sql`UPDATE saved_queries SET query = 'SELECT 1', updated_at = now()`
   await completeThrough(6)
   await waitFor(async () => (await sql`SELECT error FROM window_tasks WHERE subject = ${`alert:${alert}`} AND error LIKE '%save the alert again%'`).length === 1)

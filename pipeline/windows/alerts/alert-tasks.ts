@@ -4,7 +4,9 @@
  * are queued for their targets in the transaction that records the window.
  */
 import { type AlertCondition, comparesWeeks, describeCondition, outcomeOf, WINDOW_MS, type WindowValue } from '../../../engines/questions/alert-windows.ts'
+import { selectLimits } from '../../../platform/directory/read-keys.ts'
 import { consoleUrl, type NewNotification } from '../../../platform/notifications.ts'
+import { type Limited, maySql } from '../../../schema/roles.ts'
 import type { TimeWindow, WindowEffects, WindowTask } from '../window-task.ts'
 import { readValue } from './analyst-values.ts'
 import { type Alert, type AlertDeps, commitWindow } from './commit-window.ts'
@@ -12,10 +14,13 @@ import { sendReport } from './send-report.ts'
 
 /** The tasks of enabled alerts. What was closed before the last change of an alert is not evaluated. */
 export async function listAlertTasks (deps: AlertDeps): Promise<WindowTask[]> {
-  const alerts = await deps.sql<Alert[]>`
-    SELECT id, project_id AS project, name, about, every, condition, targets, may_run_sql AS "mayRunSql",
-      updated_at AS "updatedAt"
+  const stored = await deps.sql<(Alert & Pick<Limited, 'limits'>)[]>`
+    SELECT id, project_id AS project, name, about, every, condition, targets, updated_at AS "updatedAt",
+      may_run_sql AND NOT EXISTS (SELECT FROM users AS u WHERE u.id = ANY(made_by_users) AND u.disabled_at IS NOT NULL) AS "mayRunSql",
+      ${selectLimits(deps.sql, deps.sql`made_by_users`)}
     FROM alerts WHERE enabled`
+  const alerts = stored.map(({ limits, ...alert }): Alert =>
+    ({ ...alert, mayRunSql: alert.mayRunSql && maySql({ scopes: ['*'], projectIds: null, limits }) }))
   return alerts.map((alert) => ({
     subject: `alert:${alert.id}`,
     size: alert.every,

@@ -22,7 +22,7 @@ export interface Subject { kind: 'question' | 'saved_query' | 'board', id: numbe
 /** A project's alert, as far as it says what may be read. */
 export interface Asker {
   project: number
-  /** Whether SQL may be run for it, unless it was changed after this moment. */
+  /** Whether SQL may be run for it now, unless it was changed after this moment. */
   mayRunSql: boolean
   updatedAt: Date
 }
@@ -76,7 +76,7 @@ async function findQuery (sql: Sql, id: number, { project, mayRunSql, updatedAt 
     SELECT name, query, parameters, ${mayRunSql} AND date_trunc('milliseconds', updated_at) <= ${updatedAt} AS "isAllowed"
     FROM saved_queries WHERE project_id = ${project} AND id = ${id}`
   if (found === undefined) throw new Error(`the project has no saved query ${id}`)
-  if (!found.isAllowed) throw new Error(`saved query ${id} was changed after the alert was saved: save the alert again with a key of all projects`)
+  if (!found.isAllowed) throw new Error(`saved query ${id} was changed after the alert was saved, or whoever saved it may no longer run SQL: save the alert again with a key of all projects`)
   return found
 }
 
