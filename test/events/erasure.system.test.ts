@@ -46,12 +46,17 @@ t.test('erased and anonymised people, and erased events, stay away after an impo
   await erase(stack, [`${MARK}-9-device`])
   await waitUntilDone(stack)
   await t.test('an export has everything of one person', async (t) => {
+    await stack.sql`
+      WITH c AS (INSERT INTO cohorts (project_id, name, filters) VALUES (1, 'living', '{}') RETURNING id)
+      INSERT INTO cohort_people (cohort_id, person) SELECT c.id, p.uuid FROM c, person_distinct_ids AS d JOIN persons AS p ON p.id = d.person_id
+      WHERE distinct_id = ${`${veiled[0]}-device`}`
     const file = path.join(root, 'one.zip')
     const written = await runCaptured(['persons', 'export', `${veiled[0]}-device`, file], env)
     t.equal(written.code, 0, written.err)
     const texts = await readZip(file)
     t.match(texts['persons.jsonl']?.map(({ properties }) => properties), [{ email: `${veiled[0]}@example.com` }])
     t.same(texts['distinct_ids.jsonl']?.length, 2)
+    t.match(texts['cohorts.jsonl'], [{ name: 'living' }])
     t.same(texts['events.jsonl']?.map(({ uuid }) => uuid).sort(), history.filter(({ distinct_id: id }) => String(id).startsWith(veiled[0]!)).map(({ uuid }) => uuid).sort())
   })
   await t.test('anonymised persons leave all counts as they were', async (t) => {
