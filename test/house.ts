@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_738,
+  lines: 88_890,
   serverLines: 5_500,
-  platformLines: 4_773,
-  trackedFiles: 1_699,
+  platformLines: 4_812,
+  trackedFiles: 1_700,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
