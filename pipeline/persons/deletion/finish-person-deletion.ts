@@ -88,10 +88,7 @@ async function deleteRows (
 ): Promise<boolean> {
   let left = await countRows(deletion, deps, work)
   if (left > 0) await startDelete(deletion, deps, work)
-  while (left > 0 && !isLate()) {
-    await delay(POLL_INTERVAL_MS)
-    left = await countRows(deletion, deps, work)
-  }
+  for (; left > 0 && !isLate(); left = await countRows(deletion, deps, work)) await delay(POLL_INTERVAL_MS)
   return left === 0
 }
 
