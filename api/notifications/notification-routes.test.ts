@@ -94,6 +94,23 @@ t.test('an alert is about something that can be watched, with a condition of its
   t.equal(answer.status, 403, 'SQL reads all projects')
 })
 
+t.test('what an alert needs is not deleted', async (t) => {
+  const { question, query, board, target } = await plant()
+  const other = await plant()
+  const condition = { is: 'above', value: 1 }
+  const abouts = [{ kind: 'question', id: question }, { kind: 'saved_query', id: query }, { kind: 'board', id: board }]
+  const paths = [`~/questions/${question}`, `~/saved_queries/${query}`, `~/boards/${board}`]
+  for (const [n, about] of abouts.entries()) {
+    const { status, body } = await api.call('POST', '~/alerts/', { name: `needs ${n}`, about, every: 'day', condition: about.kind === 'board' ? null : condition, targets: [target] })
+    t.equal(status, 201)
+    const refused = { status: 400, body: { code: 'has_dependents', detail: new RegExp(`is used by the alert needs ${n}`) } }
+    t.match([await api.call('DELETE', String(paths[n])), await api.call('DELETE', `~/targets/${target}`)], [refused, refused])
+    await api.call('DELETE', `~/alerts/${body.id}`)
+    t.equal((await api.call('DELETE', String(paths[n]))).status, 204)
+  }
+  t.equal((await api.call('DELETE', `~/targets/${other.target}`)).status, 204)
+})
+
 t.test('an alert runs SQL only with the rights of whoever changed it last', async (t) => {
   const { query, board, target } = await plant()
   const email = 'both@example.com'

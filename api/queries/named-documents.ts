@@ -116,6 +116,7 @@ export async function documentRoutes<S extends Schemas> (
   })
 
   routes.delete('/:id', { summary: `Delete ${withArticle(noun)}`, params: idParams }, async ({ params }, { projectId }) => {
+    await refuseUsed(sql, kind, { projectId, id: params.id })
     const deleted = await sql`DELETE FROM ${sql.unsafe(table)} WHERE project_id = ${projectId} AND id = ${params.id} RETURNING id`
     if (deleted.length === 0) throw notFound()
   })
@@ -160,6 +161,16 @@ async function create<S extends Schemas> (
     if (stored === undefined) throw notUnique(noun)
     return stored.id
   })
+}
+
+/** An alert whose target was deleted would reach nobody, and say so nowhere. */
+async function refuseUsed<S extends Schemas> (sql: Sql, { table, noun }: DocumentKind<S>, { projectId, id }: DocumentKey): Promise<void> {
+  const [alert] = await sql<{ name: string }[]>`
+    SELECT name FROM alerts WHERE project_id = ${projectId} AND (
+      about = jsonb_build_object('kind', ${noun.replace(' ', '_')}::text, 'id', ${id}::integer) OR
+      (${table === 'targets'} AND targets @> to_jsonb(${id}::integer)))`
+  if (alert === undefined) return
+  throw new HttpError(400, 'validation_error', 'has_dependents', `The ${noun} is used by the alert ${alert.name}.`)
 }
 
 function outdated (noun: string): HttpError {
