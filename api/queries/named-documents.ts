@@ -164,7 +164,9 @@ async function create<S extends Schemas> (
 }
 
 /** An alert whose target was deleted would reach nobody, and say so nowhere. */
-async function refuseUsed<S extends Schemas> (sql: Sql, { table, noun }: DocumentKind<S>, { projectId, id }: DocumentKey): Promise<void> {
+async function refuseUsed<S extends Schemas> (
+  sql: Sql, { table, noun }: DocumentKind<S>, { projectId, id }: DocumentKey
+): Promise<void> {
   const [alert] = await sql<{ name: string }[]>`
     SELECT name FROM alerts WHERE project_id = ${projectId} AND (
       about = jsonb_build_object('kind', ${noun.replace(' ', '_')}::text, 'id', ${id}::integer) OR
