@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection } from 'node:net'
+import path from 'node:path'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import t from 'tap'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
+import { runTestFiles, type TestResult } from '../test-pool.ts'
 import { askForService } from './shared-services.ts'
 import { createTestClickHouse, createTestPostgres } from './test-stores.ts'
 import { startTestNats } from './test-processes.ts'
@@ -90,3 +92,19 @@ async function connectOnce (port: number): Promise<void> {
     socket.once('error', reject)
   })
 }
+
+t.test('an error that nobody caught fails its file, and the next file has another process', async (t) => {
+  const folder = t.testdir({
+    'throws.test.ts': "import t from 'tap'\nt.test('later', async (t) => {\n  setTimeout(() => { throw new Error('too late') })\n  await new Promise((resolve) => setTimeout(resolve, 60_000))\n})\n",
+    'rejects.test.ts': "import t from 'tap'\nt.test('rejects', async (t) => {\n  void Promise.reject(new Error('not awaited'))\n  await new Promise((resolve) => setTimeout(resolve, 60_000))\n})\n",
+    'sound.test.ts': "import t from 'tap'\nt.test('passes', async (t) => { t.pass() })\n"
+  })
+  const files = ['throws', 'rejects', 'sound'].map((name) => ({
+    file: path.relative(path.join(import.meta.dirname, '..', '..'), path.join(folder, `${name}.test.ts`)), group: 'unit', env: process.env
+  }))
+  const results: TestResult[] = []
+  await runTestFiles(files, { jobs: 1, mostJobs: 1, results: path.join(folder, 'results'), onResult: (result) => results.push(result) })
+
+  t.same(results.map(({ isPassed }) => isPassed), [false, false, true])
+  t.match(results.map(({ output }) => output), [/not ok - nobody caught: Error: too late/, /not ok - nobody caught: Error: not awaited/, /ok/])
+})
