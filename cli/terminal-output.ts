@@ -1,3 +1,4 @@
+import { formatBytes } from '../engines/figures.ts'
 import type { CliContext } from './cli-context.ts'
 
 /** A column of a table: its title, and the value it shows of a row; a field alone is both. */
@@ -66,7 +67,7 @@ export function startProgressBar (context: CliContext, title: string, total: num
     const share = total === 0 ? 1 : Math.min(done / total, 1)
     const filled = Math.round(share * WIDTH)
     const bar = `${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}`
-    context.stderr.write(`\r\u001b[K${title.padEnd(10)} [${bar}] ${Math.floor(share * 100)} %  ${megabytes(done)}`)
+    context.stderr.write(`\r\u001b[K${title.padEnd(10)} [${bar}] ${Math.floor(share * 100)} %  ${formatBytes(done)}`)
     drawnAt = performance.now()
   }
 
@@ -77,11 +78,7 @@ export function startProgressBar (context: CliContext, title: string, total: num
     },
     end (): void {
       const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
-      context.stderr.write(`${isTerminal ? '\r\u001b[K' : ''}${title.padEnd(10)} ${megabytes(done)} in ${seconds} s\n`)
+      context.stderr.write(`${isTerminal ? '\r\u001b[K' : ''}${title.padEnd(10)} ${formatBytes(done)} in ${seconds} s\n`)
     }
   }
-}
-
-function megabytes (bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`
 }

@@ -5,8 +5,6 @@ import { count, object, optional, type Row, type Value } from '../http/json-sche
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
 
-export type PropertyType = typeof PROPERTY_TYPES[number]
-
 /** A property definition as answers show it (docs/reference/contract/service.md 2.4). */
 export type PropertyDefinition = Row<typeof propertyDefinitionSchema>
 

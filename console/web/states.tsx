@@ -10,12 +10,17 @@ const NOTICE_MS = 300
 
 /** @param props.what  Name of the fetched value, for the notice. */
 export function Loading ({ what }: { what: string }) {
-  const [isSlow, setSlow] = useState(false)
+  return <LateNotice afterMs={NOTICE_MS} text={`Loading ${what.toLowerCase()} …`} />
+}
+
+/** A notice that comes when something takes long. */
+export function LateNotice ({ afterMs, text }: { afterMs: number, text: string }) {
+  const [isLate, setLate] = useState(false)
   useEffect(() => {
-    const timer = setTimeout(() => setSlow(true), NOTICE_MS)
+    const timer = setTimeout(() => setLate(true), afterMs)
     return () => clearTimeout(timer)
   }, [])
-  return <p class='hint' role='status'>{isSlow ? `Loading ${what.toLowerCase()} …` : ''}</p>
+  return <p class='hint' role='status'>{isLate ? text : ''}</p>
 }
 
 /** Why something is not shown, and what to do. */

@@ -176,15 +176,7 @@ export function allOf (filters: readonly Filter[]): Filter {
 
 /** One must pass. A single YES decides, even if others are UNSURE. */
 function anyOf (filters: readonly Filter[]): Filter {
-  return (subject) => {
-    let result: Truth = NO
-    for (const filter of filters) {
-      const truth = filter(subject)
-      if (truth === YES) return YES
-      if (truth === UNSURE) result = UNSURE
-    }
-    return result
-  }
+  return not(allOf(filters.map(not)))
 }
 
 function not (filter: Filter): Filter {

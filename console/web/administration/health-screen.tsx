@@ -1,4 +1,3 @@
-import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../api-types.ts'
 import { describeProblems } from '../../describe-problems.ts'
@@ -8,7 +7,7 @@ import { useAnswer } from '../load.ts'
 import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
-import { Show, Table, Time } from '../states.tsx'
+import { LateNotice, Show, Table, Time } from '../states.tsx'
 
 /** How often the status is fetched, in milliseconds. */
 const EVERY_MS = 2000
@@ -20,23 +19,16 @@ export function HealthScreen () {
     <section>
       <h1>Health</h1>
       <Show of={status} what='Health'>{(value) => <Health status={value} />}</Show>
-      {status.value === undefined && status.error === undefined && <SlowProcess />}
+      {status.value === undefined && status.error === undefined && (
+        // While the first reading waits for a process that is silent: it is given four seconds, twice.
+        <LateNotice afterMs={SLOW_MS} text='A process is slow to answer. It will be shown here within ten seconds.' />
+      )}
     </section>
   )
 }
 
 /** Healthy processes answer within milliseconds. Beyond this, one probably does not answer. */
 const SLOW_MS = 2000
-
-/** While the first reading waits for a process that is silent: it is given four seconds, twice. */
-function SlowProcess () {
-  const [isSlow, setSlow] = useState(false)
-  useEffect(() => {
-    const timer = setTimeout(() => setSlow(true), SLOW_MS)
-    return () => clearTimeout(timer)
-  }, [])
-  return <p role='status'>{isSlow ? 'A process is slow to answer. It will be shown here within ten seconds.' : ''}</p>
-}
 
 function Health ({ status }: { status: Status }) {
   const whole = describeWhole(status)
