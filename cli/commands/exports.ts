@@ -3,30 +3,17 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { MillraceError } from '../../engines/errors.ts'
 import type { CliContext } from '../cli-context.ts'
 import { listAll } from '../management-client.ts'
-import { readId, readInstant } from '../read-arguments.ts'
+import { addOfOne, addOfProject, type OfProject } from '../of-project.ts'
+import { readInstant } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows, toText } from '../terminal-output.ts'
 import { verifyExport } from './verify-export.js'
-
-interface Options extends Output {
-  project: number
-}
-
-interface RunOptions extends Options {
-  from: Date
-  to: Date
-}
-
-const PROJECT = ['--project <id>', 'project of the export', readId, 1] as const
 
 /** `millrace exports list|run|verify`. */
 export function addExportsCommands (program: Command, context: CliContext): void {
   const group = program.command('exports').description('exports of a project to Parquet files: progress, backfill, proof')
 
-  group.command('list')
-    .description('list exports with how far they have come')
-    .option(...PROJECT)
-    .option(...JSON_OPTION)
-    .action(async ({ project, ...output }: Options) => {
+  addOfProject(group, 'list', 'list exports with how far they have come')
+    .action(async ({ project, ...output }: OfProject) => {
       const api = await context.api()
       const params = { project_id: project }
       const exports = await listAll(async (query) => await api.get('/api/projects/{project_id}/exports', { params, query }))
@@ -39,14 +26,10 @@ export function addExportsCommands (program: Command, context: CliContext): void
       ], output)
     })
 
-  group.command('run')
-    .description('export closed windows from before the export was made; the same windows and names as by schedule')
-    .argument('<id>', 'id from "exports list"', readId)
+  addOfOne(group, 'run', 'export closed windows from before the export was made; the same windows and names as by schedule')
     .requiredOption('--from <time>', 'begin of the first window', readInstant)
     .requiredOption('--to <time>', 'end of the last window', readInstant)
-    .option(...PROJECT)
-    .option(...JSON_OPTION)
-    .action(async (id: number, { project, from, to, ...output }: RunOptions) => {
+    .action(async (id: number, { project, from, to, ...output }: OfProject & { from: Date, to: Date }) => {
       if (from >= to) throw new InvalidArgumentError('--to must be after --from.')
       const api = await context.api()
       printFields(context, await api.post('/api/projects/{project_id}/exports/{id}/run', {

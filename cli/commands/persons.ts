@@ -4,14 +4,11 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CliContext } from '../cli-context.ts'
+import { addOfProject, type OfProject } from '../of-project.ts'
 import { collectStrings, readId, readInstant } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { printFields, printRows } from '../terminal-output.ts'
 
-interface Options extends Output {
-  project: number
-}
-
-interface EraseOptions extends Options {
+interface EraseOptions extends OfProject {
   events?: boolean
   event?: string
   property?: string
@@ -22,8 +19,6 @@ interface EraseOptions extends Options {
   yes?: boolean
 }
 
-const PROJECT = ['--project <id>', 'project of the persons', readId, 1] as const
-
 /** The API waits for the pipeline up to 20 s, after it has counted. */
 const ERASE_MS = 120_000
 const EXPORT_MS = 86_400_000
@@ -32,11 +27,11 @@ const EXPORT_MS = 86_400_000
 export function addPersonsCommands (program: Command, context: CliContext): void {
   const group = program.command('persons').description('erase, anonymise, export, split and unmerge persons')
 
-  addEraseOptions(group.command('erase').description('erase everything of distinct ids, of the persons that match, or events'))
+  addEraseOptions(addOfProject(group, 'erase', 'erase everything of distinct ids, of the persons that match, or events'))
     .option('--events', 'erase only the events that match, not their persons')
     .action(async (ids: string[], options: EraseOptions) => await erase(context, ids, options, {}))
 
-  addEraseOptions(group.command('anonymise').description('replace the ids of persons by random ones; counts stay as they are'))
+  addEraseOptions(addOfProject(group, 'anonymise', 'replace the ids of persons by random ones; counts stay as they are'))
     .option('--remove <property>', 'property of events and persons to remove; repeat for several', collectStrings)
     .action(async (ids: string[], options: EraseOptions) =>
       await erase(context, ids, options, { anonymise: true, remove_properties: options.remove ?? [] }))
@@ -46,8 +41,8 @@ export function addPersonsCommands (program: Command, context: CliContext): void
     .argument('<id>', 'distinct id, or with --person the id of a person')
     .argument('<file>', 'zip file to write')
     .option('--person', 'the id is the id of a person')
-    .option(...PROJECT)
-    .action(async (id: string, file: string, { project, person = false }: Options & { person?: boolean }) => {
+    .option('--project <id>', 'id of the project', readId, 1)
+    .action(async (id: string, file: string, { project, person = false }: OfProject & { person?: boolean }) => {
       const api = await context.api()
       const body = await api.download('/api/projects/{project_id}/persons/export', {
         params: { project_id: project }, query: person ? { person: id } : { distinct_id: id }, timeoutMs: EXPORT_MS
@@ -58,26 +53,20 @@ export function addPersonsCommands (program: Command, context: CliContext): void
       context.stdout.write(`Wrote ${file}.\n`)
     })
 
-  group.command('split')
-    .description('make one new person of some distinct ids of a person')
+  addOfProject(group, 'split', 'make one new person of some distinct ids of a person')
     .argument('<person>', 'id of the person')
     .argument('<distinct-id...>', 'distinct ids that leave the person together', collectId)
-    .option(...PROJECT)
-    .option(...JSON_OPTION)
-    .action(async (id: string, ids: string[], { project, ...output }: Options) => {
+    .action(async (id: string, ids: string[], { project, ...output }: OfProject) => {
       const api = await context.api()
       printFields(context, await api.post('/api/projects/{project_id}/persons/{id}/split', {
         params: { project_id: project, id }, body: { distinct_ids: ids }, timeoutMs: ERASE_MS
       }), output)
     })
 
-  group.command('undo-merge')
-    .description('compute persons again as if a merge had never been')
+  addOfProject(group, 'undo-merge', 'compute persons again as if a merge had never been')
     .argument('<person>', 'id of the person')
     .argument('<event>', 'uuid of the event that merged, from the history of the person')
-    .option(...PROJECT)
-    .option(...JSON_OPTION)
-    .action(async (id: string, event: string, { project, ...output }: Options) => {
+    .action(async (id: string, event: string, { project, ...output }: OfProject) => {
       const api = await context.api()
       printFields(context, await api.post('/api/projects/{project_id}/persons/{id}/undo_merge', {
         params: { project_id: project, id }, body: { event }, timeoutMs: ERASE_MS
@@ -98,9 +87,7 @@ function addEraseOptions (command: Command): Command {
     .option('--event <name>', 'with an event of this name')
     .option('--from <time>', 'with an event at or after this time', readInstant)
     .option('--to <time>', 'with an event before this time', readInstant)
-    .option(...PROJECT)
     .option('--yes', 'do it; without it, only counts')
-    .option(...JSON_OPTION)
 }
 
 async function erase (

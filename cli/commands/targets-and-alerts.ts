@@ -1,29 +1,18 @@
 import type { Command } from 'commander'
 import type { CliContext } from '../cli-context.ts'
 import { listAll } from '../management-client.ts'
-import { readId } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { addOfOne, addOfProject, type OfProject } from '../of-project.ts'
+import { printFields, printRows } from '../terminal-output.ts'
 
 /** The API waits 12 s for a delivery, and 90 s for the queries of a dry run. In milliseconds. */
 const TEST_MS = 30_000
 const DRY_RUN_MS = 120_000
 
-interface OfProject extends Output { project: number }
-
-/** A command on a project, or on one object of it. */
-function add (group: Command, name: string, description: string): Command {
-  return group.command(name).description(description).option('--project <id>', 'id of the project', readId, 1).option(...JSON_OPTION)
-}
-
-function addOfOne (group: Command, name: string, description: string): Command {
-  return add(group, name, description).argument('<id>', 'id from "list"', readId)
-}
-
 /** `millrace targets list|test|secret`; `millrace request` makes and changes them. */
 export function addTargetsCommands (program: Command, context: CliContext): void {
   const targets = program.command('targets').description('where events, alerts and boards are sent: Slack, webhooks and mail')
 
-  add(targets, 'list', 'list targets, what waits for them, and their last error').action(async ({ project, ...output }: OfProject) => {
+  addOfProject(targets, 'list', 'list targets, what waits for them, and their last error').action(async ({ project, ...output }: OfProject) => {
     const api = await context.api()
     const found = await listAll(async (query) => await api.get('/api/projects/{project_id}/targets', { params: { project_id: project }, query }))
     printRows(context, found, ['id', 'name', 'kind', 'url', 'enabled', 'waiting', ['failing since', 'failing_since'], ['error', 'last_error']], output)
@@ -48,7 +37,7 @@ const WINDOW_COLUMNS = ['from', 'to', 'value', 'before', 'outcome'] as const
 export function addAlertsCommands (program: Command, context: CliContext): void {
   const alerts = program.command('alerts').description('alerts on questions and saved queries, and boards that are sent')
 
-  add(alerts, 'list', 'list alerts, and whether they fire').action(async ({ project, ...output }: OfProject) => {
+  addOfProject(alerts, 'list', 'list alerts, and whether they fire').action(async ({ project, ...output }: OfProject) => {
     const api = await context.api()
     const found = await listAll(async (query) => await api.get('/api/projects/{project_id}/alerts', { params: { project_id: project }, query }))
     printRows(context, found, ['id', 'name', 'every', 'enabled', ['firing', 'is_firing'], ['evaluated through', 'evaluated_through'], ['error', 'last_error']], output)
