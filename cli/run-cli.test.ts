@@ -148,7 +148,7 @@ t.test('finds the API by options, by the environment, and by the stack on the da
 
 t.test('shows the status of another machine by its API', async (t) => {
   t.same(JSON.parse((await api.run('status', '--json')).out), JSON.parse(JSON.stringify(status)), 'with all its figures')
-  t.match((await api.run('status')).out, /^Millrace .* DOWN {2}captures get no answer/)
+  t.match((await api.run('status')).out, /^Millrace .* DOWN {2}Captures get no answer/)
 })
 
 t.test('says that the API does not answer, or something else does', async (t) => {
