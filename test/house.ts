@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_900,
+  lines: 88_858,
   serverLines: 5_500,
   platformLines: 4_812,
-  trackedFiles: 1_700,
+  trackedFiles: 1_701,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
