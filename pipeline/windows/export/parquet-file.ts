@@ -21,10 +21,12 @@ const PARQUET_SETTINGS: ClickHouseSettings = {
   output_format_parquet_write_bloom_filter: 0,
   output_format_parquet_string_as_string: 1,
   output_format_parquet_row_group_size: '100000',
-  output_format_parquet_row_group_size_bytes: '33554432',
+  output_format_parquet_row_group_size_bytes: '16777216',
   output_format_parquet_parallel_encoding: 0,
-  max_threads: 2,
-  max_block_size: '8192',
+  max_threads: 1,
+  // A row group is read as one block: nothing is joined.
+  max_block_size: '100000',
+  preferred_block_size_bytes: '16777216',
   // As it comes: the server need not hold the result.
   wait_end_of_query: 0
 }
