@@ -101,7 +101,7 @@ function describeStack (stack: Stack, durationMs: number): string {
   const clickhouse = describeClickHouse(stack)
   const personalKey = stack.knowsPersonalKey
     ? credentials.personalApiKey
-    : 'unknown: this database was not created from this data directory'
+    : 'revoked, or of another data directory: npx millrace keys bootstrap EMAIL makes another'
   return `
 Millrace is ready after ${(durationMs / 1000).toFixed(1)} s.
 
