@@ -8636,6 +8636,7 @@ export interface operations {
                         /** @description In percent. */
                         minimum_detectable_effect: number;
                         people: number;
+                        /** @description Since the day of the first of them. */
                         people_per_day: number;
                         /**
                          * @description People with the exposure event, or all active people if nobody sent it.

@@ -22,7 +22,7 @@ export const planSchema = object({
   days: { type: 'integer' },
   population: { type: 'string', enum: ['exposed', 'active'], description: 'People with the exposure event, or all active people if nobody sent it.' },
   people: { type: 'integer' },
-  people_per_day: { type: 'number' },
+  people_per_day: { type: 'number', description: 'Since the day of the first of them.' },
   baseline: { ...nullableNumber, description: 'The metric of these people.' },
   minimum_detectable_effect: { type: 'number', description: 'In percent.' },
   variance_reduction: { ...nullableNumber, description: 'What CUPED would take away; null where it has no use.' },
@@ -48,22 +48,23 @@ export async function planExperiment (clickhouse: ClickHouse, { metric, scope, w
   const lookback = scope.exposure.lookback || DEFAULT_LOOKBACK_SECONDS
   const measure = async (where: string) => {
     const planned = { ...scope, variants: [EVERYBODY], exposure: { ...scope.exposure, where, variant: `'${EVERYBODY}'`, lookback } }
-    const days = accumulateDays(metric, await queryMetric(clickhouse, planned, metric), {
-      keys: planned.variants, lookback: lookbackOf(planned, metric)
-    })
-    const last = days.at(-1)
-    return { state: last?.variants[0], varianceReduction: last?.varianceReduction ?? null }
+    const measurement = await queryMetric(clickhouse, planned, metric)
+    const last = accumulateDays(metric, measurement, { keys: planned.variants, lookback: lookbackOf(planned, metric) }).at(-1)
+    const firstDay = Math.min(...measurement.changes.map(({ day }) => day))
+    return { state: last?.variants[0], varianceReduction: last?.varianceReduction ?? null, days: measurement.days.last - measurement.days.first - firstDay + 1 }
   }
   const exposed = await measure(scope.exposure.where)
   const isExposed = (exposed.state?.exposed ?? 0) > 0
-  const { state, varianceReduction } = isExposed ? exposed : await measure('1')
+  const { state, varianceReduction, days: withPeople } = isExposed ? exposed : await measure('1')
   const days = (scope.until.getTime() - scope.since.getTime()) / 86_400_000
   const people = state?.exposed ?? 0
+  // A project, or a flag, that is younger than the span has had fewer days to meet people.
+  const perDay = people === 0 ? 0 : people / Math.min(days, withPeople)
   const expectation = state === undefined ? null : describeBaseline(metric.kind, state)
   const estimate = (factor: number) => {
     if (expectation === null || people === 0) return null
     const { total, perVariant, runningDays } = estimateSampleSize(expectation, {
-      minimumDetectableEffect: effect / 100, weights, exposedPerDay: people / days, varianceFactor: factor
+      minimumDetectableEffect: effect / 100, weights, exposedPerDay: perDay, varianceFactor: factor
     })
     return { total, per_variant: perVariant, running_days: runningDays }
   }
@@ -72,7 +73,7 @@ export async function planExperiment (clickhouse: ClickHouse, { metric, scope, w
     days,
     population: isExposed ? 'exposed' : 'active',
     people,
-    people_per_day: people / days,
+    people_per_day: perDay,
     baseline: expectation?.baseline ?? null,
     minimum_detectable_effect: effect,
     variance_reduction: varianceReduction,

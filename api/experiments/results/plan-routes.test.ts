@@ -40,7 +40,7 @@ t.test('a draft is planned by what people did in the last weeks, with the gain o
   t.match(await plan(), { people: 0, baseline: null, with_cuped: null, without_cuped: null }, 'nobody yet')
   await plant(api.projectId, habits({ event: '$feature_flag_called', flag: 'next', shown: 'control' }))
   const exposed = await plan()
-  t.match(exposed, { days: 28, population: 'exposed', people: 400, people_per_day: 400 / 28, minimum_detectable_effect: 5 })
+  t.match(exposed, { days: 28, population: 'exposed', people: 400, people_per_day: 400 / 11, minimum_detectable_effect: 5 })
   // 10 to 28 in steps of 3, and 0 to 4 on top: the mean is 21, and the history tells all but the rest's variance of 2.
   t.ok(Math.abs(exposed.baseline - 21) < 0.1, `${exposed.baseline}`)
   const share = 36 / 38
@@ -49,7 +49,7 @@ t.test('a draft is planned by what people did in the last weeks, with the gain o
   t.ok(Math.abs(exposed.with_cuped.total - needed) < 0.1 * needed, `${exposed.with_cuped.total} of ${needed}`)
   const gain = exposed.without_cuped.total * (1 - exposed.variance_reduction)
   t.ok(Math.abs(gain - exposed.with_cuped.total) <= 4, `${gain}`)
-  t.equal(exposed.without_cuped.running_days, Math.ceil(exposed.without_cuped.total / (400 / 28)))
+  t.equal(exposed.without_cuped.running_days, Math.ceil(exposed.without_cuped.total / (400 / 11)))
   await api.call('PATCH', `~/experiments/${draft.id}`, { parameters: { minimum_detectable_effect: 10 } })
   t.ok((await plan()).with_cuped.total < exposed.with_cuped.total / 3)
   t.match(await plan('?days=7'), { people: 400, population: 'active' }, 'the calls of the flag are older')
