@@ -103,6 +103,10 @@ t.test('viewers at the same moment share one query; one that fails is not kept',
   await api.call('PATCH', `~/saved_queries/${query}`, { query: 'SELECT throwIf(1)' })
   const path = `~/boards/${id}/answers/saved_query/${query}`
   t.match(await api.call('GET', path), { status: 400, body: { code: 'query_failed' } })
+  await api.call('PATCH', `~/saved_queries/${query}`, { query: 'SELECT {from:DateTime}' })
+  const detail = 'Query parameter `from` was not set. Give the parameter a value, and save the query with it.'
+  t.match(await api.call('GET', path), { status: 400, body: { detail } }, 'as alerts need it')
+  await api.call('PATCH', `~/saved_queries/${query}`, { query: 'SELECT throwIf(1)' })
   t.match(await api.call('GET', path), { status: 400, body: { code: 'query_failed' } })
 })
 

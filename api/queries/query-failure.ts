@@ -42,7 +42,7 @@ const ADVICE: Readonly<Record<number, string>> = {
   307: 'Limit of bytes to read. Ask for fewer days or fewer columns.',
   394: 'It was cancelled in ClickHouse.',
   396: 'Limit of the result: five million rows or 2 GB. Aggregate it, or add a LIMIT.',
-  456: 'Give the parameter a value below the query.',
+  456: 'Give the parameter a value, and save the query with it.',
   457: 'The value of a parameter is not of its type.',
   497: 'The login for analysts may read the tables of Millrace, and use functions that reach no files and no addresses.'
 }

@@ -204,7 +204,7 @@ export function toHttpError (error: unknown): unknown {
   if (!(error instanceof QueryFailedError)) return error
   const { code, detail, advice } = error.failure
   if (code === 0) return new HttpError(503, 'server_error', 'clickhouse_unavailable', `${detail} ${advice}`, { cause: error, action: 'retry' })
-  return invalidField('query', advice === '' ? detail : `${detail} ${advice}`, 'query_failed', error)
+  return invalidField('query', advice === '' ? detail : `${detail.replace(/\.?$/, '.')} ${advice}`, 'query_failed', error)
 }
 
 /** Ends a file that is too large, so that the browser takes it for broken and not for whole. */
