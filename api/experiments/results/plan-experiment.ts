@@ -49,17 +49,24 @@ export async function planExperiment (clickhouse: ClickHouse, { metric, scope, w
   const measure = async (where: string) => {
     const planned = { ...scope, variants: [EVERYBODY], exposure: { ...scope.exposure, where, variant: `'${EVERYBODY}'`, lookback } }
     const measurement = await queryMetric(clickhouse, planned, metric)
-    const last = accumulateDays(metric, measurement, { keys: planned.variants, lookback: lookbackOf(planned, metric) }).at(-1)
-    const firstDay = Math.min(...measurement.changes.map(({ day }) => day))
-    return { state: last?.variants[0], varianceReduction: last?.varianceReduction ?? null, days: measurement.days.last - measurement.days.first - firstDay + 1 }
+    const last = accumulateDays(metric, measurement, {
+      keys: planned.variants, lookback: lookbackOf(planned, metric)
+    }).at(-1)
+    const { changes, days } = measurement
+    const firstDay = Math.min(...changes.map(({ day }) => day))
+    return {
+      state: last?.variants[0],
+      varianceReduction: last?.varianceReduction ?? null,
+      daysWithPeople: days.last - days.first - firstDay + 1
+    }
   }
   const exposed = await measure(scope.exposure.where)
   const isExposed = (exposed.state?.exposed ?? 0) > 0
-  const { state, varianceReduction, days: withPeople } = isExposed ? exposed : await measure('1')
+  const { state, varianceReduction, daysWithPeople } = isExposed ? exposed : await measure('1')
   const days = (scope.until.getTime() - scope.since.getTime()) / 86_400_000
   const people = state?.exposed ?? 0
   // A project, or a flag, that is younger than the span has had fewer days to meet people.
-  const perDay = people === 0 ? 0 : people / Math.min(days, withPeople)
+  const perDay = people === 0 ? 0 : people / Math.min(days, daysWithPeople)
   const expectation = state === undefined ? null : describeBaseline(metric.kind, state)
   const estimate = (factor: number) => {
     if (expectation === null || people === 0) return null
