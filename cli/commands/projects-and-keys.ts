@@ -134,7 +134,7 @@ function readValidity (text: string): number {
 export async function findUser (api: ManagementClient, email: string): Promise<number> {
   const user = (await api.get('/api/users')).results.find((each) => each.email === email.trim().toLowerCase())
   if (user !== undefined) return user.id
-  throw new MillraceError('MILLRACE_USER_NOT_FOUND', `there is no user ${email}, or the key may not create keys for other users`)
+  throw new MillraceError('MILLRACE_USER_NOT_FOUND', `there is no user ${email}, or the key does not see other users`)
 }
 
 async function listKeys (api: ManagementClient): Promise<Key[]> {
