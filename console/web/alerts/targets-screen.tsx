@@ -59,7 +59,7 @@ export function TargetsScreen () {
       {open?.what === 'edit' && <EditTarget path={open.of === undefined ? path : `${path}${open.of.id}/`} target={open.of} {...shared} />}
       {open?.what === 'secret' && <SecretDialog path={`${path}${open.of.id}/secret/`} name={open.of.name} onClose={shared.onClose} />}
       {open?.what === 'delete' && (
-        <DeleteDialog name={open.of.name} path={`${path}${open.of.id}/`} {...shared}>What waits in its queue is lost. Its alerts are no longer sent there.</DeleteDialog>
+        <DeleteDialog name={open.of.name} path={`${path}${open.of.id}/`} {...shared}>What waits in its queue is lost. Alerts must be sent elsewhere first.</DeleteDialog>
       )}
       {open?.what === 'test' && (
         <Ask
