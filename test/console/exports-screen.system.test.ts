@@ -125,7 +125,7 @@ t.test('an alert on a question is tried over 30 days, saved and changed; a board
   const [alert] = await stack.sql<[{ id: number }]>`SELECT id FROM alerts WHERE project_id = ${stack.project}`
   await stack.sql`INSERT INTO alert_windows (alert_id, window_from, window_to, value, outcome) VALUES (${alert.id}, '2026-05-04 06:00Z', '2026-05-04 07:00Z', 7, 'fired')`
   await stack.sql`UPDATE alerts SET is_firing = true WHERE id = ${alert.id}`
-  await page.getByLabel('Fires when the value').selectOption({ label: 'rises in a week by %' })
+  await page.getByLabel('Fires when the value').selectOption({ label: 'rises by … % in a week' })
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByText('firing').waitFor()
   await page.getByRole('region', { name: 'History' }).getByText('fired').waitFor()
