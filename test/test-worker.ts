@@ -27,7 +27,7 @@ if (process.env.MILLRACE_TEST_LONG === undefined) fc.configureGlobal({ seed: 20_
 
 /**
  * Instead of `async-hook-domain`, which follows every promise and handle to tell the runner which of several tests has
- * thrown: that took a fifth of the CPU of `npm test`.
+ * thrown: that took a fifth of the CPU of a worker.
  */
 const NO_DOMAINS = 'export class Domain { constructor (onerror) { this.onerror = onerror } destroy () {} }'
 
