@@ -78,7 +78,7 @@ t.test('backups of a service, and root who tries to make one by hand', { skip: a
       const read = async (): Promise<string> => await (await fetch(`${pipelineUrl}/metrics`)).text()
       await waitFor(async () => (await read()).includes('millrace_pipeline_backup_warned 1'))
       t.match(await read(), /^millrace_pipeline_backup_failed 0$/m)
-      await waitFor(async () => /^backup +warning .* cannot be read by the user/m.test((await asRoot('status', '--once')).out))
+      await waitFor(async () => /^last backup +waiting .* cannot be read by the user/m.test((await asRoot('status', '--once')).out))
     })
   })
 })
