@@ -162,7 +162,7 @@ function describeBooks (books: Status['books']): Assurance {
   if (books === null) return { name, state: 'unknown', sentence: 'Unknown: the pipeline process that compares them does not answer.' }
   const { missing, extra, ageSeconds } = books
   if (missing + extra > 0) {
-    const sentence = `Not in balance in the last three hours: ${formatCounted(missing, 'event')} missing, ${formatCount(extra)} extra.  ` +
+    const sentence = `Not in balance in the last three hours: ${formatCounted(missing, 'event')} missing, ${formatCount(extra)} extra. ` +
       'See which minutes: npx millrace audit'
     return { name, state: 'stopped', sentence }
   }
