@@ -59,6 +59,12 @@ export async function findManagementApi (
   throw new MillraceError('MILLRACE_KEY_MISSING', `no personal API key for ${url}: pass --key, or set MILLRACE_KEY, or set MILLRACE_DATA_DIR to the data directory of a stack on this machine`)
 }
 
+/** What `fetch` itself says is "fetch failed"; the socket's error is below it. */
+function reasonOf (error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : reasonOf(error.cause)
+}
+
 async function readOwnKey (dataDir: string): Promise<string> {
   return (JSON.parse(await readFile(join(dataDir, 'credentials.json'), 'utf8')) as Credentials).personalApiKey
 }
@@ -78,7 +84,7 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
       signal: AbortSignal.timeout(patience),
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     }).catch((cause: unknown) => {
-      throw new MillraceError('MILLRACE_API_UNAVAILABLE', `the API at ${url} does not answer; check npx millrace status, start Millrace ` +
+      throw new MillraceError('MILLRACE_API_UNAVAILABLE', `the API at ${url} does not answer (${reasonOf(cause)}); check npx millrace status, start Millrace ` +
         '(npx millrace start), or pass --url', { cause, action: 'retry' })
     })
     if (response.ok) return response

@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_868,
+  lines: 88_874,
   serverLines: 5_500,
   platformLines: 4_812,
-  trackedFiles: 1_701,
+  trackedFiles: 1_702,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,

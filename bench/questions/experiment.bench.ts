@@ -21,7 +21,7 @@ const METRICS: Record<string, { fields: object, lookbackDays: number }> = {
   median: { fields: { kind: 'sum', event: 'order paid', property: 'amount', quantile: 0.5 }, lookbackDays: 0 }
 }
 
-/** How long the results of a large experiment take: 400,000 people of 30 days, each with 20 orders and 79 views. */
+/** How long the results of a large experiment take: 400,000 people of 30 days, each with about 20 orders. */
 export const experiment: Question = {
   name: 'experiment',
   asks: 'how long a metric of an experiment takes over 40 million events of 400,000 people (--events; a million with --quick)',
@@ -57,14 +57,17 @@ async function measureMetrics (clickhouse: ClickHouse, people: number): Promise<
   return seconds
 }
 
-/** The first event of each person is the exposure, and the next 20 are orders of 60 days; the rest are views. */
+/**
+ * Everybody has an event each 0.6 days of the last 60, in the order of arrival: one of those of the last 29 days is the
+ * exposure, a fifth are orders, the others are views.
+ */
 const fillFrom = (people: number): string => `
   INSERT INTO ${SIDE} (project_id, person_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties, feature_flag, feature_flag_response)
-  WITH number % ${people} AS person, intDiv(number, ${people}) AS round,
-       now64(3) - toIntervalMillisecond(60000 + toInt64((cityHash64(number, 1) % 1000000) / 1000000 * if(round = 0, 29, 59) * 86400000)) AS time
+  WITH number % ${people} AS person, intDiv(number, ${people}) AS round, round = 51 + cityHash64(person, 2) % 48 AS is_exposed,
+       now64(3) - toIntervalMillisecond(60000 + toInt64((1 - number / ${people * EVENTS_PER_PERSON}) * 60 * 86400000)) AS time
   SELECT {project:UInt32}, reinterpretAsUUID(sipHash128(person)), generateUUIDv4(number),
-         multiIf(round = 0, '$feature_flag_called', round <= 20, 'order paid', '$pageview'),
+         multiIf(is_exposed, '$feature_flag_called', cityHash64(number, 3) % 5 = 0, 'order paid', '$pageview'),
          concat('person-', toString(person)), time, time, time,
          concat('{"plan":"free","amount":', toString(cityHash64(number, 5) % 100000 / 100 + person % 100), ',"$browser":"Chrome"}'),
-         if(round = 0, 'checkout', ''), if(round = 0, if(cityHash64(person) % 2 = 0, 'control', 'test'), '')
+         if(is_exposed, 'checkout', ''), if(is_exposed, if(cityHash64(person) % 2 = 0, 'control', 'test'), '')
   FROM numbers({from:UInt64}, {step:UInt64})`

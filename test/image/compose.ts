@@ -96,9 +96,9 @@ async function checkServers (lab: ComposeLab, open: Open): Promise<void> {
   try {
     await up()
     report(`${name}: every service that stays is healthy`, true)
-    const key = (await compose.run('run', '--rm', 'cli', 'keys', 'bootstrap', 'me@example.com')).trim()
+    const key = (await runCli(lab, compose, [], ['keys', 'bootstrap', 'me@example.com'])).trim()
     report(`keys bootstrap makes the first key (${key.slice(0, 7)}...)`, /^phx_\w+$/.test(key), key)
-    const created = await compose.run('run', '--rm', '--env', `MILLRACE_KEY=${key}`, 'cli', 'projects', 'create', 'My project')
+    const created = await runCli(lab, compose, ['--env', `MILLRACE_KEY=${key}`], ['projects', 'create', 'My project'])
     const [projectApiKey = ''] = /phc_\w+/.exec(created) ?? []
     report('projects create', projectApiKey !== '', created)
     const printed = { projectApiKey, analyst: `analyst:${PASSWORD}-clickhouse_analyst_password`, consoleUrl: '' }
@@ -115,6 +115,17 @@ async function checkServers (lab: ComposeLab, open: Open): Promise<void> {
   } finally {
     await compose.run('down', '--volumes').catch(() => {})
   }
+}
+
+/** From the log of the container: podman passes on to compose only what is written after it is attached. */
+async function runCli (
+  { engine }: ComposeLab, compose: Compose, options: string[], command: string[]
+): Promise<string> {
+  const name = `millrace-check-cli-${process.pid}`
+  await compose.run('run', '--name', name, ...options, 'cli', ...command)
+  const written = await engine.run('logs', name)
+  await engine.run('rm', name)
+  return written
 }
 
 async function waitUntilHealthy ({ engine }: ComposeLab, compose: Compose): Promise<void> {

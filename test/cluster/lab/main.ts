@@ -26,6 +26,7 @@ import { countKeeperRequests, countRefusals, countThroughKills, insertWithToken,
 import { LAB_PASSWORD } from './lab-logins.ts'
 import { deletePerson, walkApi } from './walk-api.ts'
 import { createTraffic, openProduct } from './open-product.ts'
+import { repairAndErase } from './repair-and-erase.ts'
 import { recordStatements, type RefusedStatement } from './record-statements.ts'
 import { LAB_CLUSTER, type LabNode, startLab } from './start-lab.ts'
 
@@ -171,6 +172,8 @@ async function walk (): Promise<void> {
   await step('the management API answers on every path', async () => await walkApi(product))
   await step('a person and its events are deleted on every node, by one mutation of each table', async () =>
     await deletePerson({ nodes: lab.nodes, ask, product, traffic }))
+  await step('persons are merged, split, counted in a cohort, anonymised and erased on every node', async () =>
+    await repairAndErase({ nodes: lab.nodes, ask, product, traffic }))
   await step('tokens are recognised by every node, with a replica dead and after restarts', async () => {
     const token = randomUUID()
     const insertThrough = async (nodes: readonly LabNode[]): Promise<void> => {
