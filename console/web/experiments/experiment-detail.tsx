@@ -98,6 +98,7 @@ function ShownResults ({ experiment, status }: { experiment: Experiment, status:
     count === 0
       ? { analysis: [] }
       : await request<SecondaryResults>(`${pathOf(experiment.id)}/secondary_results/`, { query: { refresh: refresh > 0 }, signal }))
+  // In the text: a role may stand in four places of a metric (`read-metric.ts`).
   const hasGuardrails = JSON.stringify(experiment.secondary_metrics).includes('"role":"guardrail"')
   const guardrails = hasGuardrails ? secondary.value?.analysis.filter(({ role }) => role === 'guardrail') ?? null : []
   return (
