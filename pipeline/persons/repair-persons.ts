@@ -41,7 +41,7 @@ interface Request {
 }
 
 /** Interval of looking for requests, in milliseconds: somebody waits for the answer. */
-const POLL_INTERVAL_MS = 500
+const POLL_INTERVAL_MS = 1000
 
 /** Maximum wait, with persons of the project locked, until ClickHouse has the events of all applied updates. */
 const MAX_LAG_MS = 10_000

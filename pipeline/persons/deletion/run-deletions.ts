@@ -13,7 +13,7 @@ import { forgetNotifications } from './forget-notifications.ts'
 import { reviseExports } from './revise-exports.ts'
 
 /** Interval of looking for deletions, in milliseconds: whoever asked for one waits for the answer. */
-const POLL_INTERVAL_MS = 500
+const POLL_INTERVAL_MS = 1000
 
 /** Maximum wait for one deletion in one round, in milliseconds; ClickHouse goes on, and the next round asks again. */
 const WAIT_MS = 2000

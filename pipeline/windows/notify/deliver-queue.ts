@@ -17,6 +17,8 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { Attempt, Failure, Send } from './send-notification.ts'
 
 const ROUND_MS = 1000
+/** While nothing waits, queues are counted once in so many rounds: an idle pipeline must cost nothing. */
+const IDLE_ROUNDS = 5
 /** Targets that are drained at a time. Those that work go first. */
 const MAX_DRAINED = 500
 const FIRST_PAUSE_MS = 1000
@@ -48,6 +50,7 @@ export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
   const { sql, leads, now, metrics, logger, roundMs = ROUND_MS } = deps
   const outcomes = metrics.counter('notifications_total', 'Attempts to deliver a notification, by outcome.', { outcome: ['delivered', 'failed', 'dead_lettered'] })
   const counts = { failing: 0, waiting: 0 }
+  let rounds = 0
   metrics.gaugeFrom('targets_failing', 'Enabled targets whose last delivery failed; 0 in a process that does not deliver.', () => counts.failing)
   metrics.gaugeFrom('notifications_waiting', 'Notifications queued for enabled targets; 0 in a process that does not deliver.', () => counts.waiting)
   const drained = new Map<number, Promise<void>>()
@@ -83,7 +86,7 @@ export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
           .catch((err: unknown) => { logger.warn({ err, target: head.target }, 'a delivery could not be recorded and will be repeated') })
           .finally(() => { drained.delete(head.target) }))
       }
-      Object.assign(counts, await count(sql))
+      if (drained.size > 0 || counts.waiting > 0 || rounds++ % IDLE_ROUNDS === 0) Object.assign(counts, await count(sql))
     }
   })
 }
