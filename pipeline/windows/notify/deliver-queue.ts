@@ -17,7 +17,7 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { Attempt, Failure, Send } from './send-notification.ts'
 
 const ROUND_MS = 1000
-/** While nothing waits, queues are counted once in so many rounds: an idle pipeline must cost nothing. */
+/** While nothing waits, queues are counted once in this many rounds: an idle pipeline must cost nothing. */
 const IDLE_ROUNDS = 5
 /** Targets that are drained at a time. Those that work go first. */
 const MAX_DRAINED = 500
@@ -86,7 +86,8 @@ export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
           .catch((err: unknown) => { logger.warn({ err, target: head.target }, 'a delivery could not be recorded and will be repeated') })
           .finally(() => { drained.delete(head.target) }))
       }
-      if (drained.size > 0 || counts.waiting > 0 || rounds++ % IDLE_ROUNDS === 0) Object.assign(counts, await count(sql))
+      const isIdle = drained.size === 0 && counts.waiting === 0
+      if (!isIdle || rounds++ % IDLE_ROUNDS === 0) Object.assign(counts, await count(sql))
     }
   })
 }
