@@ -3,6 +3,24 @@ export const UNKNOWN = '–'
 
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 
+const DECIMAL = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
+
+/** A measure; nothing is left of very small ones. */
+export function formatMeasure (value: number | null): string {
+  if (value === null) return UNKNOWN
+  if (Number.isInteger(value)) return formatCount(value)
+  return Math.abs(value) < 0.01 ? value.toPrecision(2) : DECIMAL.format(value)
+}
+
+/** Null of nobody, and where one of them is not known. */
+export const shareOf = (part: number | null, whole: number | null | undefined): number | null =>
+  part === null || whole === null || whole === undefined || whole === 0 ? null : part / whole
+
+/** `12.3 %`, of a share. */
+export function formatShare (share: number | null): string {
+  return share === null ? UNKNOWN : `${(share * 100).toFixed(1)} %`
+}
+
 /** `1,234,567`. */
 export function formatCount (value: number | null | undefined): string {
   return value === null || value === undefined ? UNKNOWN : WHOLE.format(value)
@@ -52,6 +70,26 @@ export function formatSeconds (value: number | null): string {
 /** `2026-11-22 15:04:05 UTC`: what ClickHouse shows, so that it can be compared. */
 export function formatUtc (iso: string | null): string {
   return iso === null ? UNKNOWN : `${new Date(iso).toISOString().slice(0, 19).replace('T', ' ')} UTC`
+}
+
+let formatter: { zone: string, format: Intl.DateTimeFormat } | undefined
+
+/** Dates as ISO 8601 writes them, by the clock of a zone: those of Swedish. */
+export function formatterOf (timeZone: string): Intl.DateTimeFormat {
+  if (formatter?.zone !== timeZone) {
+    formatter = { zone: timeZone, format: new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short', timeStyle: 'medium' }) }
+  }
+  return formatter.format
+}
+
+/** The start of a point of an answer; hours by the clock of the project. */
+export function pointName (start: string, timezone: string): string {
+  return start.length === 10 ? start : formatterOf(timezone).format(new Date(start)).slice(0, 16)
+}
+
+/** The city of a zone: `Berlin`, `Buenos Aires`; or `UTC`. */
+export function cityOf (timezone: string): string {
+  return (timezone.split('/').at(-1) ?? '').replaceAll('_', ' ')
 }
 
 /**

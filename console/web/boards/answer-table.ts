@@ -1,8 +1,9 @@
 /** An answer as a table for files: every digit that the API sent, and no cell that a spreadsheet would run. */
+import type { ChartKind } from '../../../engines/charts/chart-model.ts'
+import { formatValue, isNumeric, type Value } from '../../../engines/charts/result-values.ts'
 import type { Schema } from '../../api-types.ts'
-import { type Answered, type Definition, formatDuration, formatShare, partName, pointName, shareOf, type TrendAnswer } from '../questions/question-definition.ts'
-import type { ChartKind } from '../sql/chart-model.ts'
-import { formatValue, isNumeric, type Value } from '../sql/query-result.ts'
+import { formatShare, pointName, shareOf } from '../format.ts'
+import { type Answered, type Definition, formatDuration, partName, type TrendAnswer } from '../questions/question-definition.ts'
 
 /** What stands at one place of a board, answered. */
 export interface TileAnswer extends Omit<Schema<'TileAnswer'>, 'question' | 'result'> {

@@ -1,11 +1,11 @@
 /** Lifecycle and stickiness, as a picture and a table. */
-import { formatCounted } from '../format.ts'
+import { formatCounted, formatShare, pointName, shareOf } from '../format.ts'
 import { type Column, Rows } from '../frame/lists.tsx'
 import { Chart } from '../sql/result-chart.tsx'
 import { Numbers } from '../states.tsx'
 import { AnnotationList, useAnnotations } from './annotations.tsx'
 import { type Open, PeopleNumber } from './persons-behind.tsx'
-import { type Answered, formatShare, type LifecycleAnswer, pointName, shareOf, type StickinessAnswer } from './question-definition.ts'
+import type { Answered, LifecycleAnswer, StickinessAnswer } from './question-definition.ts'
 
 interface LifecycleViewProps { answered: Answered, answer: LifecycleAnswer, isFolded: boolean, open: Open }
 

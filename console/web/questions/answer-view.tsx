@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks'
-import { formatCounted, formatMeasure, formatMs, formatZoned, showText } from '../format.ts'
+import { CHART_KINDS, isChartKind } from '../../../engines/charts/chart-model.ts'
+import { chooseLines } from '../../../engines/charts/drawn-parts.ts'
+import { formatCounted, formatMeasure, formatMs, formatZoned, pointName, showText } from '../format.ts'
 import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
-import { CHART_KINDS, isChartKind } from '../sql/chart-model.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Empty, Numbers, Select, Table } from '../states.tsx'
 import { AnnotationList, useAnnotations } from './annotations.tsx'
@@ -12,7 +13,7 @@ import { FunnelView } from './funnel-view.tsx'
 import { PathsView } from './paths-view.tsx'
 import { type Behind, type Open, PeopleNumber, PersonsBehind } from './persons-behind.tsx'
 import { LifecycleView, StickinessView } from './activity-view.tsx'
-import { type Answered, type Ask, type Definition, describeComparison, describeConditions, describeEvent, firstEvents, partName, type Point, pointName, type TrendAnswer, type TrendLine } from './question-definition.ts'
+import { type Answered, type Ask, type Definition, describeComparison, describeConditions, describeEvent, firstEvents, partName, type Point, type TrendAnswer, type TrendLine } from './question-definition.ts'
 import { RetentionView } from './retention-view.tsx'
 
 /** What a question says: a picture, the same as a table, and what it was computed from. */
@@ -78,10 +79,6 @@ function Sql ({ sql }: { sql: string }) {
   )
 }
 
-/** Number of lines distinguishable by color; fewer with a previous period. */
-const DRAWN = 5
-const DRAWN_PAIRS = 3
-
 interface NamedLine extends TrendLine { title: string }
 
 /** Title of a line: its event and conditions, or the value of the breakdown. */
@@ -104,13 +101,11 @@ function TrendView ({ answered, answer: { points, lines, previous }, definition,
   const kind = definition.kind === 'trend' ? definition.display ?? 'line' : 'line'
   const now = nameLines(lines, definition, '')
   const before = nameLines(previous?.lines ?? [], definition, ' (before)')
-  const hasFormula = definition.kind === 'trend' && definition.formula !== null
   const isAsked = ({ series }: TrendLine): boolean => definition.kind === 'trend' && series < definition.series.length
   const mayOpen = (line: TrendLine): boolean => isAsked(line) && definition.kind === 'trend' && definition.series[line.series]?.measure !== 'groups'
-  const drawn = now.filter((line) => !hasFormula || !isAsked(line)).slice(0, previous === null ? DRAWN : DRAWN_PAIRS).flatMap((line, colour) => {
-    const then = before.find(({ series, part, value }) => series === line.series && part === line.part && value === line.value)
-    return [{ ...line, colour, of: points, isBefore: false }, ...then === undefined ? [] : [{ ...then, colour, of: previous?.points ?? [], isBefore: true }]]
-  })
+  const asked = definition.kind === 'trend' && definition.formula !== null ? definition.series.length : 0
+  const drawn = chooseLines(now, previous === null ? undefined : before, asked)
+    .map(({ line, colour, isBefore }) => ({ ...line, colour, isBefore, of: isBefore ? previous?.points ?? [] : points }))
   // A month may have more days than the one after it.
   const places = Array.from({ length: Math.max(points.length, previous?.points.length ?? 0) }, (_, index) => index)
   const state = (point?: Point): string => point?.is_removed === true ? ' removed' : point?.is_partial === true ? ' partial' : ''

@@ -1,6 +1,7 @@
-import { formatCount, formatCounted, showText } from '../format.ts'
+import { describeSteps } from '../../../engines/charts/drawn-parts.ts'
+import { formatCounted, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
-import { type FunnelAnswer, formatShare, shareOf } from './question-definition.ts'
+import type { FunnelAnswer } from './question-definition.ts'
 
 /** Pixels of a step, and of its bar. */
 const [ROW, BAR] = [64, 20]
@@ -14,15 +15,7 @@ interface FunnelBarsProps {
 /** A bar for each step: who reached it, and beside them who was lost since the step before. */
 export function FunnelBars ({ steps, onOpen }: FunnelBarsProps) {
   const { box, width } = useWidth()
-  const rows = steps.map(({ name, people, conversion }, index) => {
-    const before = steps[index - 1]
-    const lost = (before?.people ?? 0) - (people ?? 0)
-    return {
-      name: `${index + 1}. ${name}`, share: conversion ?? 0, before: before?.conversion ?? conversion ?? 0, lost,
-      reached: `${formatCount(people)} · ${formatShare(conversion)}`,
-      left: lost > 0 ? `${formatCount(lost)} lost, ${formatShare(shareOf(lost, before?.people))} of step ${index}` : ''
-    }
-  })
+  const rows = describeSteps(steps)
   const words = rows.map(({ name, reached, left }) => `${showText(name, 60)}: ${reached}${left === '' ? '' : `, ${left}`}`).join('; ')
   return (
     <figure class='funnel' ref={box}>

@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
-import { showText } from '../format.ts'
+import { formatShare, shareOf, showText } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { Chart } from '../sql/result-chart.tsx'
 import { Select } from '../states.tsx'
 import { type Open, PeopleNumber } from './persons-behind.tsx'
-import { formatDuration, formatShare, type FunnelAnswer, shareOf } from './question-definition.ts'
+import { formatDuration, type FunnelAnswer } from './question-definition.ts'
 
 /** How long people took from the first step to another one. */
 export function FunnelTimes ({ answer: { parts: [all] }, open }: { answer: FunnelAnswer, open: Open }) {

@@ -1,8 +1,8 @@
-import { formatCount, formatCounted, formatterOf, showText } from '../format.ts'
+import { formatCount, formatCounted, formatShare, formatterOf, shareOf, showText } from '../format.ts'
 import { Empty, Numbers, Table } from '../states.tsx'
 import { FunnelBars } from './funnel-bars.tsx'
 import { type Open, PeopleNumber } from './persons-behind.tsx'
-import { type Answered, type Definition, describeEvent, EMPTY_EVENT, formatDuration, formatShare, type FunnelAnswer, partName, shareOf } from './question-definition.ts'
+import { type Answered, type Definition, describeEvent, EMPTY_EVENT, formatDuration, type FunnelAnswer, partName } from './question-definition.ts'
 
 type FunnelPart = FunnelAnswer['parts'][number]
 

@@ -1,8 +1,8 @@
-import { formatCount, showText } from '../format.ts'
+import { formatCount, formatShare, shareOf, showText } from '../format.ts'
 import { type Column, Rows } from '../frame/lists.tsx'
 import { Empty } from '../states.tsx'
 import { type Open, PeopleNumber } from './persons-behind.tsx'
-import { type Definition, describeEvent, formatShare, type PathsAnswer, shareOf } from './question-definition.ts'
+import { type Definition, describeEvent, type PathsAnswer } from './question-definition.ts'
 
 type Edge = PathsAnswer['edges'][number]
 

@@ -1,9 +1,9 @@
 /** Definitions of questions as the console writes them, and they and their comparisons as sentences. */
+import type { ChartKind } from '../../../engines/charts/chart-model.ts'
 import type { FunnelAnswer, LifecycleAnswer, PathsAnswer, RetentionAnswer, StickinessAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { Schema } from '../../api-types.ts'
 import { cohortNames, describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
-import { formatMs, formatterOf } from '../format.ts'
-import type { ChartKind } from '../sql/chart-model.ts'
+import { formatMs, formatterOf, pointName, shareOf } from '../format.ts'
 
 export type { FunnelAnswer, LifecycleAnswer, PathsAnswer, Point, RetentionAnswer, StickinessAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
 
@@ -172,11 +172,6 @@ export function partName ({ part, value }: { part: string, value: string | null 
   }
 }
 
-/** The start of a point; hours by the clock of the project. */
-export function pointName (start: string, timezone: string): string {
-  return start.length === 10 ? start : formatterOf(timezone).format(new Date(start)).slice(0, 16)
-}
-
 /** `2 h 5 min`, of milliseconds. */
 export function formatDuration (ms: number | null): string {
   const minutes = Math.round((ms ?? 0) / 60_000)
@@ -184,10 +179,6 @@ export function formatDuration (ms: number | null): string {
   const hours = Math.floor(minutes / 60)
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days ${hours % 24} h`
 }
-
-/** Null of nobody, and where one of them is not known. */
-export const shareOf = (part: number | null, whole: number | null | undefined): number | null =>
-  part === null || whole === null || whole === undefined || whole === 0 ? null : part / whole
 
 /**
  * The share that returned in each period after the start, of everybody who could: who began too late for a whole period
@@ -202,11 +193,6 @@ export function meanReturn (cohorts: RetentionAnswer['cohorts']): (number | null
     })
     return shareOf(whole.reduce((sum, { back }) => sum + back, 0), whole.reduce((sum, { people }) => sum + people, 0))
   })
-}
-
-/** `12.3 %`, of a share. */
-export function formatShare (share: number | null): string {
-  return share === null ? '–' : `${(share * 100).toFixed(1)} %`
 }
 
 type Previous = NonNullable<TrendAnswer['previous']>

@@ -1,8 +1,8 @@
-import { showText } from '../format.ts'
+import { formatShare, shareOf, showText } from '../format.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Empty, Numbers, Table } from '../states.tsx'
 import { type Open, PeopleNumber } from './persons-behind.tsx'
-import { type Answered, type Ask, type Definition, describeEvent, formatShare, meanReturn, type RetentionAnswer, shareOf } from './question-definition.ts'
+import { type Answered, type Ask, type Definition, describeEvent, meanReturn, type RetentionAnswer } from './question-definition.ts'
 
 interface RetentionViewProps { answered: Answered, answer: RetentionAnswer, definition: Definition, onAsk?: Ask | undefined, isFolded: boolean, open: Open }
 

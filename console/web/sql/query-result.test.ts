@@ -1,6 +1,7 @@
 import t from 'tap'
-import { buildChart, chooseColumns, formatMark } from './chart-model.ts'
-import { type Column, describePosition, formatValue, isNumeric, isTime, positionOf, type Value } from './query-result.ts'
+import { buildChart, chooseColumns, formatMark } from '../../../engines/charts/chart-model.ts'
+import { type Column, formatValue, isNumeric, isTime, type Value } from '../../../engines/charts/result-values.ts'
+import { describePosition, positionOf } from './query-result.ts'
 
 t.test('values keep every digit', async (t) => {
   t.equal(formatValue('18446744073709551615', 'UInt64'), '18446744073709551615')

@@ -1,8 +1,7 @@
-/** A result as it arrives, and how its values are written. */
+/** A result as it arrives. */
+import type { Column, Value } from '../../../engines/charts/result-values.ts'
 import type { Schema } from '../../api-types.ts'
 import { openStream, readLines, type ApiError } from '../api-client.ts'
-
-export interface Column { name: string, type: string }
 
 type QueryLine = Required<Schema<'QueryLine'>>
 export type ResultEnd = QueryLine['end']
@@ -11,8 +10,6 @@ export type QueryFailure = QueryLine['error']
 const BROKEN_OFF: QueryFailure = {
   code: 0, name: 'NO_ANSWER', detail: 'The answer was interrupted.', advice: 'Run the query again.', position: null
 }
-
-export type Value = string | number | boolean | null | Value[] | { [name: string]: Value }
 
 export interface QueryRun {
   state: 'running' | 'done' | 'failed' | 'cancelled'
@@ -67,33 +64,6 @@ function apply (run: QueryRun, line: Line): QueryRun {
   if ('end' in line) return { ...run, state: 'done', end: line.end }
   if ('error' in line) return { ...run, state: 'failed', failure: line.error }
   return run
-}
-
-/** True for types whose values are numbers, which stand to the right. */
-export function isNumeric (type: string): boolean {
-  return /^(?:Nullable\(|LowCardinality\()*(?:U?Int\d+|Float\d+|BFloat16|Decimal\d*)\b/.test(type)
-}
-
-export function isTime (type: string): boolean {
-  return /^(?:Nullable\(|LowCardinality\()*Date/.test(type)
-}
-
-/**
- * A value as text, with every digit. Numbers inside of arrays and maps come as text, too, and are shown without its
- * quotes when the type says that they are numbers.
- */
-export function formatValue (value: Value, type: string): string {
-  if (value === null) return 'NULL'
-  if (typeof value === 'object') return writeNested(value, !/String|UUID|Date|Enum|IP/.test(type))
-  return String(value)
-}
-
-function writeNested (value: Value, isBare: boolean): string {
-  if (Array.isArray(value)) return `[${value.map((each) => writeNested(each, isBare)).join(', ')}]`
-  if (value !== null && typeof value === 'object') {
-    return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${writeNested(each, isBare)}`).join(', ')}}`
-  }
-  return isBare && typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 /** Where a failure is in the text of its query: the position that ClickHouse counts in bytes. */

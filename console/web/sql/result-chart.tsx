@@ -1,8 +1,9 @@
 import { useMemo, useState } from 'preact/hooks'
+import { buildChart, type ChartColumns, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES, type Series, toNumber } from '../../../engines/charts/chart-model.ts'
+import { LABEL, type Look, pathOfLine, pathsOfArea, placeBars, placeLabels, plain, type Scales } from '../../../engines/charts/chart-paths.ts'
+import { type Column, isNumeric, type Value } from '../../../engines/charts/result-values.ts'
 import { formatCount, formatCounted, formatMeasure, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
-import { buildChart, type ChartColumns, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES, toNumber } from './chart-model.ts'
-import { type Column, isNumeric, type Value } from './query-result.ts'
 import { Select } from '../states.tsx'
 
 const HEIGHT = 300
@@ -42,18 +43,8 @@ export function ResultChart (
   )
 }
 
-export interface Look {
-  colour: number
-  /** It is what another line of the same colour was before: thinner, with hollow points. */
-  isBefore: boolean
-  /** Rows that are not complete: the line to them is dotted. */
-  partial: readonly boolean[]
-}
-
 /** What happened at the time of a row. */
 export interface Mark { row: number, text: string }
-
-const plain = (colour: number): Look => ({ colour, isBefore: false, partial: [] })
 
 const classOf = ({ colour, isBefore }: Look): string => `series-${colour}${isBefore ? ' before' : ''}`
 
@@ -180,35 +171,23 @@ function Marks ({ of, x, end }: { of: readonly Mark[], x: (index: number) => num
   )
 }
 
-/** As many labels as there is room for, the first always; the last one ends where the axis does. */
 function Labels ({ model, x, width }: { model: ChartModel, x: (index: number) => number, width: number }) {
-  const longest = 7.5 * Math.max(...model.labels.map((label) => Math.min(label.length, 20)))
-  const room = Math.max(1, Math.floor(width / (longest + 16)))
-  const every = Math.max(1, Math.ceil(model.labels.length / room))
-  const end = EDGE.left + width + EDGE.right
-  const placeOf = (index: number): number => Math.min(x(index), end - longest / 2)
-  const isShown = (index: number): boolean => index % every === 0 && (index === 0 || placeOf(index) - x(index - every) > longest)
   return (
     <>
-      {model.labels.map((label, index) => isShown(index) && <text key={index} x={placeOf(index)} y={HEIGHT - 8} text-anchor='middle'>{showText(label, 20)}</text>)}
+      {placeLabels(model, x, { width, end: EDGE.left + width + EDGE.right }).map(({ at, label, x: place }) =>
+        <text key={at} x={place} y={HEIGHT - 8} text-anchor='middle'>{showText(label, LABEL)}</text>)}
     </>
   )
 }
 
-interface DrawnProps { model: ChartModel, x: (index: number) => number, y: (value: number) => number, looks: readonly Look[] }
+interface DrawnProps extends Scales { model: ChartModel, looks: readonly Look[] }
 
-/** A gap where a value is missing. */
 function Lines ({ model, x, y, looks }: DrawnProps) {
   return (
     <>
       {model.series.map(({ values }, index) => {
         const look = looks[index] ?? plain(index)
-        const order = values.map((_, at) => at).sort((one, other) => x(one) - x(other))
-        const draw = (isPartial: boolean): string => order.map((at, index) => {
-          const [value, before] = [values[at], values[order[index - 1] ?? -1]]
-          const isJoined = before != null && (look.partial[at] === true) === isPartial
-          return value == null ? '' : `${isJoined ? 'L' : 'M'}${x(at).toFixed(1)} ${y(value).toFixed(1)}`
-        }).join('')
+        const draw = (isPartial: boolean): string => pathOfLine(values, { x, y }, { partial: look.partial, isPartial })
         return (
           <g key={index} class={classOf(look)}>
             {model.kind === 'area' && !look.isBefore && <Area low={values.map((value) => value === null ? null : 0)} high={values} x={x} y={y} />}
@@ -222,32 +201,19 @@ function Lines ({ model, x, y, looks }: DrawnProps) {
   )
 }
 
-interface AreaProps extends Pick<DrawnProps, 'x' | 'y'> { low: readonly (number | null)[], high: readonly (number | null)[] }
+interface AreaProps extends Scales { low: Series['values'], high: Series['values'] }
 
-/** What lies between two lines, where both have a value. */
 function Area ({ low, high, x, y }: AreaProps) {
-  const runs: number[][] = [[]]
-  low.forEach((value, at) => { if (value == null || high[at] == null) runs.push([]); else runs.at(-1)?.push(at) })
-  const corner = (of: typeof low) => (at: number): string => `${x(at).toFixed(1)} ${y(of[at] ?? 0).toFixed(1)}`
-  return (
-    <>
-      {runs.filter(({ length }) => length > 0).map((run) => <path key={run[0]} class='area' d={`M${[...run.map(corner(high)), ...run.toReversed().map(corner(low))].join('L')}Z`} />)}
-    </>
-  )
+  return <>{pathsOfArea(low, high, { x, y }).map((path) => <path key={path} class='area' d={path} />)}</>
 }
 
 function Bars ({ model, x, y, width, pointed, looks }: DrawnProps & { width: number, pointed: number | undefined }) {
-  const group = width / model.labels.length * 0.8
-  const bar = group / model.series.length
   return (
     <>
-      {model.series.map(({ values }, index) => (
+      {model.series.map((_, index) => (
         <g key={index} class={classOf(looks[index] ?? plain(index))}>
-          {values.map((value, at) => value !== null && (
-            <rect
-              key={at} class={`${pointed === undefined || pointed === at ? '' : 'pale'} ${looks[index]?.partial[at] === true ? 'partial' : ''}`} x={x(at) - group / 2 + index * bar} width={Math.max(1, bar - 1)}
-              y={Math.min(y(0), y(value))} height={Math.abs(y(value) - y(0))}
-            />
+          {placeBars(model, index, { x, y }, width).map(({ at, ...place }) => (
+            <rect key={at} class={`${pointed === undefined || pointed === at ? '' : 'pale'} ${looks[index]?.partial[at] === true ? 'partial' : ''}`} {...place} />
           ))}
         </g>
       ))}

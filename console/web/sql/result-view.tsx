@@ -1,7 +1,8 @@
 import { useEffect, useState } from 'preact/hooks'
+import { type Column, formatValue, isNumeric, type Value } from '../../../engines/charts/result-values.ts'
 import { formatBytes, formatCount, formatCounted, formatMs, showText } from '../format.ts'
 import { Dialog, Empty } from '../states.tsx'
-import { type Column, describePosition, formatValue, isNumeric, positionOf, type QueryRun, type Value } from './query-result.ts'
+import { describePosition, positionOf, type QueryRun } from './query-result.ts'
 
 /** Rows of a page: enough to read, few enough to draw at once. */
 const PAGE_ROWS = 100

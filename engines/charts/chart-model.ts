@@ -1,5 +1,5 @@
 /** Which columns of a result are drawn, and where each value stands. */
-import { type Column, formatValue, isNumeric, isTime, type Value } from './query-result.ts'
+import { type Column, formatValue, isNumeric, isTime, type Value } from './result-values.ts'
 
 /** How a chart may be drawn, in the words of a button. */
 export const CHART_KINDS = { line: 'Lines', bar: 'Bars', area: 'Areas', number: 'Number' } as const
