@@ -2784,6 +2784,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/shared_board/pictures/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a picture of a board that was sent
+         * @description For 30 days, while the alert exists and those who saved it may ask.
+         */
+        get: operations["getSharedBoardPicturesByKey"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sql": {
         parameters: {
             query?: never;
@@ -12569,6 +12589,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TileAnswer"];
+                };
+            };
+        };
+    };
+    getSharedBoardPicturesByKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the address in the report. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The picture. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
                 };
             };
         };

@@ -13,6 +13,7 @@ import { type DocumentKind, documentRoutes, findDocument } from '../queries/name
 import { logCommentOf } from '../queries/sql-routes.ts'
 import { answerSchema, definitionSchema } from '../questions/question-schemas.ts'
 import { createLink, deleteLink, findSharedBoard, linkFields, listLinks, type SharedBoard } from './board-links.ts'
+import { reportPictureRoutes } from './report-pictures.ts'
 import type { Tile, TileAsked } from './tile-answers.ts'
 
 interface BoardDeps {
@@ -123,12 +124,17 @@ declare module 'fastify' {
   }
 }
 
-/**
- * The board of a link, for people without a personal key: these two routes are all that the key of a link opens. It is
- * not a personal key, and personal keys open nothing here.
- */
-export async function sharedBoardRoutes (
-  app: FastifyInstance, { sql, answerTile, managementRateLimit }: BoardDeps & { managementRateLimit: number }
+interface SharedDeps extends BoardDeps { managementRateLimit: number }
+
+/** What people without a personal key see: pictures that were sent, and the board of a link. */
+export async function sharedBoardRoutes (app: FastifyInstance, deps: SharedDeps): Promise<void> {
+  await app.register(reportPictureRoutes, { ...deps, prefix: '/pictures' })
+  await app.register(linkedBoardRoutes, { ...deps, prefix: '' })
+}
+
+/** The key of a link opens these two routes only. It is not a personal key, and personal keys open nothing here. */
+async function linkedBoardRoutes (
+  app: FastifyInstance, { sql, answerTile, managementRateLimit }: SharedDeps
 ): Promise<void> {
   const security = [{ boardLink: [] }]
   app.addSchema(tileAnswerSchema)

@@ -1,5 +1,6 @@
 /** People: invitations, passwords and their limits, roles, and what ends with a person. */
 import t, { type Test } from 'tap'
+import { hashPersonalKey } from '../../schema/key-text.ts'
 import { ROLES } from '../../schema/roles.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
@@ -330,12 +331,22 @@ t.test('a link to a board shows no more than whoever made it may show now', asyn
     return status === 200 ? body.tiles.map(({ kind }: { kind: string }) => kind) : status
   }
   const change = async (body: object) => await api.call('PATCH', `/api/users/${gus.id}`, body)
+  const [{ id: target }] = await api.sql<[{ id: number }]>`INSERT INTO targets ${api.sql({ project_id: api.projectId, name: 'ops', kind: 'slack', url: 'http://example.com' })} RETURNING id`
+  const { body: report } = await gus.call('POST', '~/alerts', { name: 'daily', about: { kind: 'board', id: board.id }, every: 'day', targets: [target] })
+  for (const name of ['phl_a', 'phl_sql']) await api.sql`INSERT INTO report_pictures ${api.sql({ key_hash: hashPersonalKey(name), alert_id: report.id, shows_sql: name === 'phl_sql', png: Buffer.from(name) })}`
+  const pictures = async () => await Promise.all(['phl_a', 'phl_sql', 'phl_other'].map(async (name) =>
+    (await api.app.inject(`/api/shared_board/pictures/${name}`)).statusCode))
 
   t.same(await look(), ['question', 'saved_query'])
+  t.same(await pictures(), [200, 200, 404])
+  const { headers, body } = await api.app.inject('/api/shared_board/pictures/phl_a')
+  t.match([headers, body], [{ 'content-type': 'image/png', 'cache-control': 'no-store' }, 'phl_a'])
   await change({ roles: [{ project_id: api.projectId, role: 'editor' }] })
   t.same(await look(), ['question'], 'no SQL any more')
+  t.same(await pictures(), [200, 404, 404])
   await change({ roles: [{ project_id: api.projectId, role: 'viewer' }] })
   t.equal(await look(), 401)
+  t.same(await pictures(), [404, 404, 404])
   await change({ roles: everywhere('editor') })
   t.same(await look(), ['question', 'saved_query'])
   await api.call('POST', '/api/users', { email: 'robot2@example.com' })
@@ -347,8 +358,16 @@ t.test('a link to a board shows no more than whoever made it may show now', asyn
   t.equal(await lookBy(byKey), 200)
   await change({ roles: [{ project_id: api.projectId, role: 'viewer' }] })
   t.equal(await lookBy(byKey), 401, 'as for the key that made it, the rights of its maker count')
+  await change({ roles: everywhere('editor') })
+  t.same(await pictures(), [200, 200, 404])
+  await api.sql`UPDATE report_pictures SET created_at = now() - interval '31 days' WHERE shows_sql`
+  t.same(await pictures(), [200, 404, 404])
   await change({ disabled: true })
   t.equal(await look(), 401)
+  t.same(await pictures(), [404, 404, 404])
+  await change({ disabled: false })
+  await api.call('DELETE', `~/alerts/${report.id}`)
+  t.same(await pictures(), [404, 404, 404], 'they go with their alert')
 })
 
 async function plantMails (t: Test, api: TestApi): Promise<void> {

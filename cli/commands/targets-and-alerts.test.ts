@@ -22,7 +22,7 @@ const runJson = async (line: string): Promise<unknown> => {
 
 t.test('targets: list, test with its exit code, secret', async (t) => {
   const connection = await connectNats({ url: nats.url, name: 'test', logger })
-  const { send, close } = createSender({ allowed: '127.0.0.1', smtpUrl: '', mailFrom: '', now: Date.now })
+  const { send, close } = createSender({ allowed: '127.0.0.1', smtpUrl: '', mailFrom: '', readPicture: async () => null, now: Date.now })
   const deliveries = startDeliveries({
     sql: api.sql, connection, hasRoom: async () => true, send, leads: () => true, now: Date.now, roundMs: 20, metrics: createMetrics('test'), logger
   })

@@ -68,7 +68,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
   project_usage, window_tasks, export_state, export_windows, export_erasures,
-  targets, notifications, notified_events, alerts, alert_windows, cohort_refreshes, cohort_people
+  targets, notifications, notified_events, alerts, alert_windows, report_pictures, cohort_refreshes, cohort_people
   TO millrace_pipeline;
 -- What alerts and reports are about.
 GRANT SELECT ON questions, saved_queries, boards TO millrace_pipeline;
@@ -88,7 +88,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   exports, export_windows, targets, alerts
   TO millrace_api;
 GRANT SELECT, INSERT, UPDATE ON notifications TO millrace_api;
-GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks, alert_windows, notified_events, cohort_refreshes TO millrace_api;
+GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage, window_tasks, alert_windows, report_pictures, notified_events, cohort_refreshes TO millrace_api;
 -- Who is deleted is no member any more.
 GRANT SELECT, DELETE ON cohort_people TO millrace_api;
 

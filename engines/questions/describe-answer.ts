@@ -1,5 +1,5 @@
 /** Answers as lines of text, for Slack and mail. */
-import type { Answer, FunnelAnswer, RetentionAnswer, TrendAnswer } from './shape-answer.ts'
+import type { Answer, FunnelAnswer, RetentionAnswer, TrendAnswer, TrendLine } from './shape-answer.ts'
 
 const MAX_LINES = 12
 
@@ -21,10 +21,16 @@ function linesOf (answer: Answer): string[] {
 
 const show = (value: number | null | undefined): string => value == null ? '–' : String(Math.round(value * 100) / 100)
 
+/** The event of a line, and the value of its breakdown. */
+export function labelOf ({ name, part, value }: TrendLine): string {
+  return part === 'all' ? name : `${name}, ${part === 'value' ? value : part === 'cohort' ? `cohort ${value}` : part.replace('_', ' ')}`
+}
+
 function describeTrend ({ points, lines, previous }: TrendAnswer): string[] {
-  return lines.map(({ name, part, value, series, total, values }) => {
-    const label = part === 'all' ? name : `${name}, ${part === 'value' ? value : part === 'cohort' ? `cohort ${value}` : part.replace('_', ' ')}`
-    const before = previous?.lines.find((line) => line.series === series && line.part === part && line.value === value)
+  return lines.map((line) => {
+    const { part, value, series, total, values } = line
+    const label = labelOf(line)
+    const before = previous?.lines.find((each) => each.series === series && each.part === part && each.value === value)
     const latest = points.at(-1)
     return `${label}: ${show(total)}${before === undefined ? '' : ` (before: ${show(before.total)})`}${latest === undefined ? '' : `, ${latest.start}: ${show(values.at(-1))}`}`
   })

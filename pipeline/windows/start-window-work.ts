@@ -11,6 +11,7 @@ import { createListCohorts } from './cohort-task.ts'
 import { createListExports } from './export/export-tasks.ts'
 import { startDeliveries } from './notify/deliver-queue.ts'
 import { startQueueingEvents } from './notify/queue-events.ts'
+import { createReadPicture } from './notify/report-message.ts'
 import { createSender } from './notify/send-notification.ts'
 import { startWindows } from './run-closed-windows.ts'
 
@@ -40,7 +41,7 @@ export function startWindowWork (
     ]
   })
   const [leads, now] = [() => membership.leads(), Date.now]
-  const sender = createSender({ ...targets, now })
+  const sender = createSender({ ...targets, now, readPicture: createReadPicture(sql) })
   const deliveries = startDeliveries({
     sql, connection, hasRoom: createLetterRoom(connection), send: sender.send, leads, now, metrics, logger
   })

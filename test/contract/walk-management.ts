@@ -8,6 +8,7 @@ import type { Test } from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { createLogger } from '../../platform/logger.ts'
+import { hashPersonalKey } from '../../schema/key-text.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import type { Stack } from '../start-stack.ts'
 import { type ContractSystem, DATE_TIME, insertEvent, insertProperty, typeOf, typesOf, UUID } from './contract-client.ts'
@@ -103,7 +104,7 @@ export async function walkManagement (t: Test, { stack, client }: ContractSystem
 }
 
 /** Sections 2.2, 2.3 and 4.1: experiments, with the user who created one and the flag it is linked to. */
-export async function walkExperiments (t: Test, { client }: ContractSystem): Promise<void> {
+export async function walkExperiments (t: Test, { stack, client }: ContractSystem): Promise<void> {
   await t.test('2.2 User summary', async (t) => {
     const { body: { created_by: user } } = await client.call(t, 'POST', '~/experiments/', { name: 'By', feature_flag_key: 'by' })
 
@@ -234,6 +235,8 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.match(await client.call(t, 'GET', `~/alerts/${created.id}/`), { status: 200, body: { name: 'Example', is_firing: false, ...watched } }, 'retrieve')
     t.match(await client.call(t, 'PATCH', `~/alerts/${created.id}/`, { description: 'Partial' }), { status: 200, body: { description: 'Partial' } }, 'update')
     t.match(await client.call(t, 'GET', `~/alerts/${created.id}/windows/`), { status: 200, body: { results: [] } }, 'windows')
+    await stack.sql`INSERT INTO report_pictures ${stack.sql({ key_hash: hashPersonalKey('phl_shown'), alert_id: created.id, shows_sql: false, png: Buffer.from('png') })}`
+    await client.open(t, 'GET', '/api/shared_board/pictures/phl_shown')
     t.match(await client.call(t, 'POST', '~/alerts/dry_run/', watched), { status: 200, body: { windows: 720, results: Array } }, 'dry run')
     t.equal((await client.call(t, 'DELETE', `~/alerts/${created.id}/`)).status, 204, 'delete')
     t.equal((await client.call(t, 'DELETE', `~/questions/${question}/`)).status, 204)

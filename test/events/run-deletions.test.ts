@@ -67,10 +67,14 @@ t.test('events that a filter erases leave what waits for targets; those whose pr
     one('later', { received_at: '2126-01-01T00:00:00.000Z', properties: { mail: 'jo@example.com' } }),
     { type: 'events', data: JSON.stringify({ event: 'survey', from: at, samples }), text: 's: 3\n- jo\n- ann\n- long\nhttps://example.com' }
   ])
+  const about = sql.json({ kind: 'board', id: 1 })
+  await sql`INSERT INTO alerts ${sql({ id: 1, project_id: 1, name: 'daily', about, every: 'day', targets: sql.json([target]) })}`
+  await sql`INSERT INTO report_pictures ${sql({ key_hash: 'a', alert_id: 1, shows_sql: false, png: Buffer.from('jo') })}`
   const filter = toErasedEvents({ event: 'survey', property: 'mail', value: 'jo@example.com' }, 1)
   await forgetNotifications(sql, [{ projectId: 1, personUuids: [], withEvents: true, requestedAt: new Date(), filter }])
   t.same((await sql`SELECT text FROM notifications ORDER BY sequence`).map((row) => row['text']),
     ['other mail', 'other event', 'later', 's: 3\n- ann\nhttps://example.com'])
+  t.same(await sql`SELECT FROM report_pictures`, [], 'nobody knows who is in a picture')
 })
 
 t.test('events that go with a person are counted no more, once, whatever is repeated', async (t) => {

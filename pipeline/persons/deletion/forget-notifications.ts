@@ -27,8 +27,13 @@ const READ_AT_ONCE = 20
 
 interface Waiting { target: number, sequence: string, type: string, data: string, text: string }
 
-/** Removes deleted events from what waits for targets: a notification of one goes, a number loses its samples. */
+/**
+ * Removes deleted events from what waits for targets: a notification of one goes, a number loses its samples. Pictures
+ * of the project's boards go, because they may have names of anybody.
+ */
 export async function forgetNotifications (sql: Sql, deletions: readonly Deleted[]): Promise<void> {
+  const projects = [...new Set(deletions.map(({ projectId }) => projectId))]
+  await sql`DELETE FROM report_pictures WHERE alert_id IN (SELECT id FROM alerts WHERE project_id = ANY (${projects}::integer[]))`
   const deleted = deletions.filter(({ withEvents }) => withEvents)
   for (const [project, gone] of Map.groupBy(deleted, ({ projectId }) => projectId)) {
     const inOrder = gone.toSorted((one, other) => one.requestedAt.getTime() - other.requestedAt.getTime())

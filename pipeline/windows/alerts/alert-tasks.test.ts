@@ -3,7 +3,9 @@ import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhou
 import { createLogger } from '../../../platform/logger.ts'
 import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import { createReadPicture } from '../notify/report-message.ts'
 import { startWindows } from '../run-closed-windows.ts'
+import { readPng } from '../testing/read-png.ts'
 import { listAlertTasks } from './alert-tasks.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
@@ -125,8 +127,10 @@ t.test('a board is sent each day, and what cannot be answered keeps the rest bac
   const retention = await addQuestion('Coming back', {
     version: 1, kind: 'retention', range: { last: 11, unit: 'month', whole: false }, interval: 'month', start: { event: 'paid' }
   })
+  const [{ id: query }] = await sql<[{ id: number }]>`
+    INSERT INTO saved_queries ${sql({ project_id: project, name: 'By hour', query: "SELECT toStartOfHour(received_at) AS hour, count() AS n FROM events WHERE event = 'paid' GROUP BY hour ORDER BY hour", chart: sql.json({ kind: 'bar' }), updated_at: new Date(START) })} RETURNING id`
   const [{ id: board }] = await sql<[{ id: number }]>`
-    INSERT INTO boards ${sql({ project_id: project, name: 'Sales', tiles: sql.json([{ kind: 'question', id: question }, { kind: 'question', id: 999_999 }, { kind: 'question', id: retention }]) })} RETURNING id`
+    INSERT INTO boards ${sql({ project_id: project, name: 'Sales', tiles: sql.json([{ kind: 'question', id: question }, { kind: 'question', id: 999_999 }, { kind: 'question', id: retention }, { kind: 'saved_query', id: query }]) })} RETURNING id`
   // Without that of years ago, nothing was seen before the last month but one.
   await clickhouse.command({ query: "ALTER TABLE event_volumes_by_day UPDATE first_seen = '2026-04-20 00:00:00' WHERE first_seen < '2026-04-20' SETTINGS mutations_sync = 1" })
   const report = await addAlert('Daily sales', { kind: 'board', id: board }, { condition: null, every: 'day' })
@@ -134,5 +138,19 @@ t.test('a board is sent each day, and what cannot be answered keeps the rest bac
   await waitFor(async () => (await windowsOf(report)).length === 1)
   const last = (await notifications()).at(-1)
   t.equal(last?.type, 'report')
-  t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nComing back\n2025-07-01: –, returned [^]*2026-03-01: –, returned .*\n2026-04-01: 0, returned 0\n2026-05-01: \d+, returned –\n\nhttp:\/\/millrace.example\/console\/projects\/\d+\/boards\/\d+$/)
+  t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nComing back\n2025-07-01: –, returned [^]*2026-03-01: –, returned .*\n2026-04-01: 0, returned 0\n2026-05-01: \d+, returned –\n\nBy hour\n2026-05-11 00:00:00 \| 5\n[^]*\n\nhttp:\/\/millrace.example\/console\/projects\/\d+\/boards\/\d+$/)
+
+  const { pictures } = JSON.parse(last!.data)
+  t.match(pictures, [/^http:\/\/millrace\.example\/api\/shared_board\/pictures\/phl_\w{43}$/, null, /./, /./])
+  for (const picture of [pictures[0], pictures[2], pictures[3]]) {
+    const { width, height, different } = readPng(await createReadPicture(sql)(picture.split('/').at(-1)) ?? Buffer.alloc(0))
+    t.equal(width, 800)
+    t.ok(height > 100 && height < 800, `${height}`)
+    t.ok(different > 50, `${different}`)
+  }
+  t.same(await sql`SELECT shows_sql FROM report_pictures ORDER BY shows_sql`, [{ shows_sql: false }, { shows_sql: false }, { shows_sql: true }])
+  await sql`UPDATE report_pictures SET created_at = now() - interval '31 days'`
+  await completeThrough(48)
+  await waitFor(async () => (await windowsOf(report)).length === 2)
+  t.equal((await sql`SELECT FROM report_pictures`).length, 3, 'those of a month ago are gone')
 })

@@ -1,4 +1,6 @@
 /** Values of questions and saved queries, read with the login and the limits of analysts. */
+import type { ChartChoice, ChartKind } from '../../../engines/charts/chart-model.ts'
+import { contentOfAnswer, contentOfResult, type PictureContent } from '../../../engines/charts/picture-content.ts'
 import { readWindows } from '../../../engines/questions/alert-windows.ts'
 import { blankFormat } from '../../../engines/questions/blank-format.ts'
 import { resolveRange, type Span } from '../../../engines/questions/calendar.ts'
@@ -40,40 +42,52 @@ export async function readValue (
   return read(window.from) ?? null
 }
 
-/** An answer as text, as it is just before `to`. @throws when it cannot be answered. */
+/** An answer as text and as what its picture shows. */
+export interface TileReport { name: string, lines: string[], content: PictureContent }
+
+/** An answer as it is just before `to`. @throws when it cannot be answered. */
 export async function readReport (
   deps: AnalystDeps, { kind, id }: Subject, asker: Asker, to: number
-): Promise<string[]> {
+): Promise<TileReport> {
   if (kind === 'saved_query') {
-    const { name, query, parameters } = await findQuery(deps.sql, id, asker)
-    const rows = await ask(deps, query, { parameters, limit: MAX_REPORT_ROWS })
-    return [name, ...rows.map((row) => row.join(' | '))]
+    const { name, query, parameters, chart } = await findQuery(deps.sql, id, asker)
+    const [names = [], types = [], ...rows] = await ask(deps, query, { parameters, limit: chart === null ? MAX_REPORT_ROWS : MAX_VALUE_ROWS, format: 'JSONCompactEachRowWithNamesAndTypes' })
+    const columns = names.map((name, at) => ({ name: String(name), type: String(types[at]) }))
+    const lines = rows.slice(0, MAX_REPORT_ROWS).map((row) => row.join(' | '))
+    return { name, lines, content: contentOfResult(columns, rows.map((row) => [...row]), chart) }
   }
-  const { name, question, timezone, weekStarts } = await findQuestion(deps.sql, id, asker)
+  const { name, question, display, timezone, weekStarts } = await findQuestion(deps.sql, id, asker)
   const range = resolveRange(question, { timezone, weekStarts, now: to - 1 })
   const [[first = null] = []] = await ask(deps, `
     SELECT toUnixTimestamp64Milli(min(first_seen)) FROM event_volumes_by_day WHERE project_id = ${asker.project} HAVING count() > 0`)
   const rows = await ask(deps, compileQuestion(question, asker.project, range))
   const known = { ...range, ...first !== null && { firstEvent: Number(first) } }
-  return [name, ...describeAnswer(shapeAnswer(question, known, rows))]
+  const answer = shapeAnswer(question, known, rows)
+  return { name, lines: describeAnswer(answer), content: contentOfAnswer(answer, { question, display, timezone }) }
 }
 
-interface FoundQuestion { name: string, question: Question, timezone: string, weekStarts: 'monday' | 'sunday' }
+interface FoundQuestion { name: string, question: Question, display: ChartKind, timezone: string, weekStarts: 'monday' | 'sunday' }
 
 async function findQuestion (sql: Sql, id: number, { project }: Asker): Promise<FoundQuestion> {
   const [found] = await sql<(Omit<FoundQuestion, 'question'> & { definition: unknown })[]>`
-    SELECT q.name, q.definition, p.timezone, p.week_starts AS "weekStarts" FROM questions AS q JOIN projects AS p ON p.id = q.project_id
+    SELECT q.name, q.definition, coalesce(q.definition ->> 'display', 'line') AS display, p.timezone, p.week_starts AS "weekStarts" FROM questions AS q JOIN projects AS p ON p.id = q.project_id
     WHERE q.project_id = ${project} AND q.id = ${id}`
   if (found === undefined) throw new Error(`the project has no question ${id}`)
   return { ...found, question: readQuestion(found.definition) }
 }
 
-interface FoundQuery { name: string, query: string, parameters: Record<string, string>, isAllowed: boolean }
+interface FoundQuery {
+  name: string
+  query: string
+  parameters: Record<string, string>
+  chart: ChartChoice | null
+  isAllowed: boolean
+}
 
 /** Its SQL may read all projects: it runs as it was when somebody with a key of all projects saved the alert. */
 async function findQuery (sql: Sql, id: number, { project, mayRunSql, updatedAt }: Asker): Promise<FoundQuery> {
   const [found] = await sql<FoundQuery[]>`
-    SELECT name, query, parameters, ${mayRunSql} AND date_trunc('milliseconds', updated_at) <= ${updatedAt} AS "isAllowed"
+    SELECT name, query, parameters, chart, ${mayRunSql} AND date_trunc('milliseconds', updated_at) <= ${updatedAt} AS "isAllowed"
     FROM saved_queries WHERE project_id = ${project} AND id = ${id}`
   if (found === undefined) throw new Error(`the project has no saved query ${id}`)
   if (!found.isAllowed) throw new Error(`saved query ${id} was changed after the alert was saved, or whoever saved it may no longer run SQL: save the alert again with a key of all projects`)
@@ -82,11 +96,11 @@ async function findQuery (sql: Sql, id: number, { project, mayRunSql, updatedAt 
 
 async function ask (
   { analyst }: AnalystDeps, query: string,
-  { parameters = {}, limit }: { parameters?: Record<string, string>, limit?: number } = {}
+  { parameters = {}, limit, format = 'JSONCompactEachRow' }: { parameters?: Record<string, string>, limit?: number, format?: 'JSONCompactEachRow' | 'JSONCompactEachRowWithNamesAndTypes' } = {}
 ): Promise<AnswerRow[]> {
   if (analyst === null) throw new Error('there is no login for analysts (MILLRACE_CLICKHOUSE_ANALYST_URL)')
   const result = await analyst.query({
-    query: blankFormat(query), query_params: parameters, format: 'JSONCompactEachRow',
+    query: blankFormat(query), query_params: parameters, format,
     ...limit !== undefined && { clickhouse_settings: { limit: String(limit) } }
   })
   return await result.json<AnswerRow>()

@@ -20,8 +20,17 @@ export interface Alert extends Asker {
 
 const HISTORY_MS = 90 * WINDOW_MS.day
 
+/** A row of `report_pictures`. */
+export interface ReportPicture { key_hash: string, shows_sql: boolean, png: Buffer }
+
+const PICTURES_MS = 30 * WINDOW_MS.day
+
 /** What changes with a window, and what is said about it. */
-export interface WindowChange { outcome: 'fired' | 'resolved' | 'sent', notification: NewNotification }
+export interface WindowChange {
+  outcome: 'fired' | 'resolved' | 'sent'
+  notification: NewNotification
+  pictures?: readonly ReportPicture[]
+}
 
 /** @param decide  Null: nothing changes. */
 export function commitWindow (
@@ -38,6 +47,10 @@ export function commitWindow (
     await transaction`DELETE FROM alert_windows WHERE alert_id = ${id} AND window_to < ${new Date(to.getTime() - HISTORY_MS)}`
     if (change === null) return
     await transaction`UPDATE alerts SET is_firing = ${change.outcome === 'fired'} WHERE id = ${id}`
+    for (const picture of change.pictures ?? []) {
+      await transaction`INSERT INTO report_pictures ${transaction({ alert_id: id, ...picture })}`
+    }
+    await transaction`DELETE FROM report_pictures WHERE alert_id = ${id} AND created_at < ${new Date(Date.now() - PICTURES_MS)}`
     for (const target of targets.toSorted((one, other) => one - other)) {
       await queueNotifications(transaction, target, [change.notification])
     }

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
+import { drawPicture } from '../../../engines/charts/draw-picture.ts'
 import { replayDeadLetters } from '../../../platform/dead-letters/replay-and-purge.ts'
 import { listDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 import { createLogger } from '../../../platform/logger.ts'
@@ -10,11 +11,15 @@ import { createMetrics } from '../../../platform/metrics.ts'
 import { connectNats } from '../../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../../platform/nats/prepare-jetstream.ts'
 import { type NewNotification, queueNotifications, requeueNotification } from '../../../platform/notifications.ts'
+import { hashPersonalKey } from '../../../schema/key-text.ts'
 import { startTestNats } from '../../../test/support/test-processes.ts'
 import { createTestPostgres } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { receiveRequests } from '../testing/receive-requests.ts'
+import { renderPicture } from '../alerts/render-picture.ts'
+import { readPng } from '../testing/read-png.ts'
 import { pauseMs, startDeliveries } from './deliver-queue.ts'
+import { createReadPicture } from './report-message.ts'
 import { createSender } from './send-notification.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
@@ -40,7 +45,7 @@ t.teardown(() => smtp.close())
 let ahead = 0
 const now = (): number => Date.now() + ahead
 const { send, close } = createSender({
-  allowed: '127.0.0.1', smtpUrl: `smtp://127.0.0.1:${(smtpServer.address() as AddressInfo).port}`, mailFrom: 'millrace@example.com', timeoutMs: 1000, now,
+  allowed: '127.0.0.1', smtpUrl: `smtp://127.0.0.1:${(smtpServer.address() as AddressInfo).port}`, mailFrom: 'millrace@example.com', readPicture: createReadPicture(sql), timeoutMs: 1000, now,
   resolve: (name, _, done) => done(null, [{ address: name === 'inside.example' ? '127.0.0.2' : '127.0.0.1', family: 4 }])
 })
 const metrics = createMetrics('pipeline')
@@ -96,6 +101,53 @@ t.test('Slack gets a text that names no channel, and mail goes by SMTP', async (
   t.same(JSON.parse(received[0]!.body), { text: 'order &lt;!channel&gt; &amp; &lt;@U1&gt;: 3 received\nhttp://127.0.0.1/x' })
   t.match(mails[0], /^Subject: order <!channel> & <@U1>: 3 received\r$/m)
   t.match(mails[0], /^To: ops@example.com\r$/m)
+})
+
+t.test('a board has its pictures in mail, and in Slack where its servers can read them', async (t) => {
+  const png = await renderPicture(drawPicture({ title: 'Sales', asOf: 'as of 21:17 Berlin' }, { kind: 'numbers', of: [{ name: 'paid', value: 3 }] }))
+  const about = sql.json({ kind: 'board', id: 1 })
+  const [{ id: alert }] = await sql<[{ id: number }]>`INSERT INTO alerts ${sql({ project_id: project, name: 'daily', about, every: 'day', targets: sql.json([]) })} RETURNING id`
+  await sql`INSERT INTO report_pictures ${sql({ key_hash: hashPersonalKey('phl_known'), alert_id: alert, shows_sql: false, png })}`
+  const tiles = [['Sales <1>', 'paid: 3'], ['question 7: the project has no question 7'], ['Gone', 'seen: "1"']]
+  const report = (base: string): NewNotification => {
+    const pictures = [`${base}/api/shared_board/pictures/phl_known`, null, `${base}/api/shared_board/pictures/phl_gone`]
+    return { type: 'report', data: JSON.stringify({ tiles, pictures, url: `${base}/console/boards/1` }), text: `Daily: Sales & more\n\n${tiles.map((lines) => lines.join('\n')).join('\n\n')}\n\n${base}` }
+  }
+  const send = async (target: { id: number }, base: string): Promise<void> => {
+    await queueNotifications(sql, target.id, [report(base)])
+    await waitFor(async () => (await stateOf(target.id)).waiting === 0)
+  }
+  await send(await addTarget('mail', 'mailto:ops%40example.com'), 'http://127.0.0.1:8000')
+  const mail = mails.at(-1)?.replaceAll('=\r\n', '').replaceAll('=3D', '=').replaceAll('\r\n', '\n') ?? ''
+  t.match(mail, /^Content-Type: text\/plain[^]*\nSales <1>\npaid: 3\n\nquestion 7[^]*\nContent-Type: text\/html/m)
+  t.match(mail, /<img src="cid:tile-0@millrace" alt="Sales &#60;1&#62;; paid: 3" width="800"[^>]*>[^]*<pre>question 7: [^]*<pre>Gone\nseen: &#34;1&#34;<\/pre>/)
+  const [, head = '', content = ''] = /\n(Content-Type: image\/png[^]*?)\n\n([A-Za-z0-9+/=\n]+)/.exec(mail) ?? []
+  t.match(head, /^Content-Id: <tile-0@millrace>$/mi)
+  t.match(head, /^Content-Disposition: inline/mi)
+  t.same(Buffer.from(content, 'base64'), png)
+  t.match(readPng(png), { width: 800, height: 150 })
+
+  let refused = 0
+  const { url, received } = await receiveRequests(t, (response) => response.writeHead(refused-- > 0 ? 400 : 200).end())
+  const slack = await addTarget('slack', url)
+  for (const base of ['http://127.0.0.1:8000', 'http://millrace:8000', 'http://10.1.2.3', 'https://millrace.localhost', '']) await send(slack, base)
+  t.same(received.map(({ body }) => Object.keys(JSON.parse(body))), Array(5).fill(['text']), 'Slack cannot read these')
+  await send(slack, 'https://stats.example.com')
+  t.match(JSON.parse(received.at(-1)!.body), {
+    text: /^Daily: Sales &amp; more/,
+    blocks: [
+      { type: 'section', text: { type: 'mrkdwn', text: 'Daily: Sales &amp; more' } },
+      { type: 'image', image_url: 'https://stats.example.com/api/shared_board/pictures/phl_known', alt_text: 'Sales <1>; paid: 3' },
+      { type: 'section' }, { type: 'image' }, { type: 'section', text: { text: 'https://stats.example.com/console/boards/1' } }
+    ]
+  })
+  refused = 3
+  await queueNotifications(sql, slack.id, [report('https://stats.example.com')])
+  await waitFor(async () => {
+    ahead += 5000
+    return (await stateOf(slack.id)).waiting === 0
+  })
+  t.same(received.slice(-4).map(({ body }) => 'blocks' in JSON.parse(body)), [true, true, true, false], 'what is refused goes as text')
 })
 
 t.test('targets that hang, reset, refuse, stream without end or redirect inside delay nobody and lose nothing', async (t) => {

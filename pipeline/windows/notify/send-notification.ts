@@ -4,6 +4,7 @@ import { createTransport } from 'nodemailer'
 import { type Dispatcher, request } from 'undici'
 import { errorCode } from '../../../engines/errors.ts'
 import { createGuardedAgent, type GuardOptions } from './guard-addresses.ts'
+import { blocksOfReport, escapeSlack, mailOfReport, type ReadPicture } from './report-message.ts'
 
 /** What an attempt needs to know. */
 export interface Attempt {
@@ -30,6 +31,7 @@ export type Send = (attempt: Attempt) => Promise<Failure>
 export interface SendOptions extends Pick<GuardOptions, 'allowed' | 'resolve'> {
   smtpUrl: string
   mailFrom: string
+  readPicture: ReadPicture
   /** For one attempt with its redirects. */
   timeoutMs?: number
   now: () => number
@@ -43,7 +45,7 @@ const REDIRECTS = new Set([307, 308])
 const MAX_TEXT = 12_000
 
 export function createSender (options: SendOptions): { send: Send, close: () => Promise<void> } {
-  const { timeoutMs = TIMEOUT_MS, smtpUrl, mailFrom, now } = options
+  const { timeoutMs = TIMEOUT_MS, smtpUrl, mailFrom, readPicture, now } = options
   const agent = createGuardedAgent({ ...options, connectTimeoutMs: timeoutMs })
   const [connectionTimeout, greetingTimeout, socketTimeout, dnsTimeout] = Array<number>(4).fill(timeoutMs)
   const limits = { connectionTimeout, greetingTimeout, socketTimeout, dnsTimeout }
@@ -54,7 +56,8 @@ export function createSender (options: SendOptions): { send: Send, close: () => 
       if (attempt.kind !== 'mail') return await post(attempt, { agent, now, signal: AbortSignal.timeout(timeoutMs) })
       if (mail === null || mailFrom === '') return failure('mail is not set up: MILLRACE_SMTP_URL and MILLRACE_MAIL_FROM')
       const [subject = ''] = attempt.text.split('\n', 1)
-      await mail.sendMail({ from: mailFrom, to: decodeURIComponent(new URL(attempt.url).pathname), subject, text: attempt.text, messageId: `<${attempt.id}@millrace>` })
+      const pictured = isPictured(attempt) ? await mailOfReport(attempt, readPicture) : {}
+      await mail.sendMail({ from: mailFrom, to: decodeURIComponent(new URL(attempt.url).pathname), subject, text: attempt.text, ...pictured, messageId: `<${attempt.id}@millrace>` })
       return null
     } catch (error) {
       return failure(describe(error))
@@ -68,11 +71,15 @@ function webhookBody ({ type, data, sequence, createdAt }: Attempt): string {
   return `{"type":${JSON.stringify(type)},"timestamp":"${createdAt.toISOString()}","sequence":${sequence},"data":${data}}`
 }
 
-/** The text of Slack, in which what anybody sent can name no channel and no person. */
-function slackBody ({ text }: Attempt): string {
-  const escaped = text.slice(0, MAX_TEXT).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
-  return JSON.stringify({ text: escaped })
+function slackBody (attempt: Attempt): string {
+  const blocks = isPictured(attempt) ? blocksOfReport(attempt) : null
+  return JSON.stringify({ text: escapeSlack(attempt.text.slice(0, MAX_TEXT)), ...blocks !== null && { blocks } })
 }
+
+/** Then its text is sent alone: Slack refuses a message if it cannot read a picture, and mail servers large ones. */
+const PICTURED_ATTEMPTS = 3
+
+const isPictured = ({ type, attempt }: Attempt): boolean => type === 'report' && attempt <= PICTURED_ATTEMPTS
 
 /** The headers of Standard Webhooks, and two of ours. */
 function signedHeaders ({ id, secret, sequence, attempt }: Attempt, body: string, now: number): Record<string, string> {
