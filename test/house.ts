@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_877,
+  lines: 89_349,
   serverLines: 5_500,
-  platformLines: 4_812,
-  trackedFiles: 1_702,
+  platformLines: 4_827,
+  trackedFiles: 1_715,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 152,
   casts: 273,
-  phrases: 75
+  phrases: 76
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
