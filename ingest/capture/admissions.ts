@@ -21,7 +21,7 @@ export interface Admissions {
   /**
    * A known key is answered at once, others by a promise.
    *
-   * @throws {HttpError} as `Admit`.
+   * @throws {HttpError} as `KeyDirectory.findProject`; 429 beyond a quota.
    */
   admit (credentials: Credentials, request: SentRequest): Admission | Promise<Admission>
   /**

@@ -22,7 +22,6 @@ export interface CaptureDeps {
   /** Memory of large bodies as they come. */
   budget: BodyBudget
   publishing: Pick<Publishing, 'partitions' | 'persons' | 'quarantine' | 'warnings' | 'registry'>
-  /** Shows events to those who watch. */
   limits: BodyLimits
 }
 

@@ -15,7 +15,6 @@ export interface CaptureLargeDeps {
   pool: LargeBodyPool
   /** Memory of large bodies inflated, and of what comes of them. */
   inflated: BodyBudget
-  /** Shows events to those who watch. */
   secrets: IngestSecrets
   /** The file of places. */
   geoip: Pick<GeoipFile, 'data'>

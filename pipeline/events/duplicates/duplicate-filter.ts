@@ -1,4 +1,4 @@
-/** Finds events that are stored already, so that they are not inserted again. */
+/** Finds events that are stored already, by `EventIdentity`; `buildFrames` leaves them out of the insert. */
 import type { FingerprintKey } from '../../../schema/wire/frame-message.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
