@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_349,
+  lines: 89_347,
   serverLines: 5_500,
   platformLines: 4_827,
   trackedFiles: 1_715,
@@ -49,7 +49,7 @@ const LIMITS = {
   longFunctions: 0,
   assertions: 152,
   casts: 273,
-  phrases: 76
+  phrases: 75
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
