@@ -6,7 +6,7 @@ import { MalformedFlagError } from '../../engines/flags/flag-definition.ts'
 import { toExperiment } from '../../engines/import/posthog-experiments.ts'
 import { type CarriedFlag, type CarriedNames, namesOf, toCohort, toFlag } from '../../engines/import/posthog-flags.ts'
 import { type Fields, inOrderOfNames, NotCarriedOverError, type PosthogProject, refuse } from '../../engines/import/posthog-project.ts'
-import { hasBehavior, readCohort } from '../../engines/questions/cohort-definition.ts'
+import { readCohort } from '../../engines/questions/cohort-definition.ts'
 import { listAll, type ManagementClient } from '../management-client.ts'
 
 export interface CarriedItem {
@@ -84,23 +84,14 @@ const PLANNED = 0
 const withoutPlanned = (filters: unknown): unknown => JSON.parse(JSON.stringify(filters), (_, value: unknown) =>
   fieldsOf(value)['type'] === 'cohort' ? { ...fieldsOf(value), value: 1 } : value)
 
-const leavesOf = (group: unknown): unknown[] => {
-  const { values } = fieldsOf(group)
-  return Array.isArray(values) ? values.flatMap(leavesOf) : [group]
-}
-
-async function carryCohorts ({ project, options, params, names, carry, tryFlag }: Transfer): Promise<void> {
+async function carryCohorts ({ project, options, params, names, carry }: Transfer): Promise<void> {
   const { api, isDryRun } = options
   const { results } = await api.get('/api/projects/{project_id}/cohorts', { params })
   for (const cohort of inOrderOfNames(project.cohorts, idOf, ({ filters }) => namesOf(filters, 'cohort'))) {
     await carry('cohort', String(cohort['name']), async () => {
       const body = toCohort(cohort, names)
       const here = results.find(({ name, filters }) => name === body.name && isDeepStrictEqual(filters, body.filters))
-      const filters = { groups: [{ properties: leavesOf(body.filters) }] }
-      if (isDryRun && here === undefined) {
-        if (hasBehavior(body.filters)) readCohort(withoutPlanned(body.filters))
-        else await tryFlag({ key: 'dry-run', filters })
-      }
+      if (isDryRun && here === undefined) readCohort(withoutPlanned(body.filters))
       const { id } = here ?? (isDryRun ? { id: PLANNED } : await api.post('/api/projects/{project_id}/cohorts', { params, body }))
       names.cohorts.set(Number(cohort['id']), id)
       return here === undefined ? 'created' : 'unchanged'

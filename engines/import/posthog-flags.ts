@@ -163,7 +163,8 @@ function toProperty (
 ): Record<string, unknown> {
   if (ofCohort && fieldsOf(property)['type'] === 'behavioral') return toBehavior(property)
   const known = requireKnown(property, [...PROPERTY_FIELDS, ...COMPUTED_FIELDS], 'a filter')
-  const fields = Object.fromEntries(Object.entries(known).filter(([name]) => !COMPUTED_FIELDS.includes(name)))
+  const fields = Object.fromEntries(Object.entries(known).filter(([name, each]) =>
+    !COMPUTED_FIELDS.includes(name) && (each !== null || name === 'value' || !ofCohort)))
   const { key, type, operator, negation, value }: Fields = fields
   if (negation === true && !ofCohort) refuse(`negated filter on ${String(key)}`)
   if (typeof operator === 'string' && operator.startsWith('is_date') && !names.hasSameTimezone) {

@@ -27,7 +27,8 @@ function compileDate (compare: (actual: number, expected: number) => boolean): C
   }
 }
 
-function compileExpected (text: string, timezone: string): ((nowMs: number) => number) | null {
+/** The instant that a date of a filter is, at the time of a request; null: it is no date. */
+export function compileExpected (text: string, timezone: string): ((nowMs: number) => number) | null {
   const relative = compileRelativeDate(text, timezone)
   if (relative !== null) return relative
   const instant = parseDate(text, timezone)
@@ -47,8 +48,7 @@ export function spellDateForSdk (text: string, timezone: string): string | null 
 
 /** A property may hold a Unix time (number or string), a date, or a relative date. */
 function readInstant (value: unknown, timezone: string, nowMs: number): number {
-  if (typeof value === 'number') return fromUnixTime(value)
-  if (isExactNumber(value)) return fromUnixTime(readNumber(value))
+  if (typeof value === 'number' || isExactNumber(value)) return fromUnixTime(readNumber(value))
   if (typeof value !== 'string') return Number.NaN
   if (isUnixTime(value)) return fromUnixTime(readNumber(value))
   const instant = parseDate(value, timezone)
@@ -168,6 +168,20 @@ export function fromWallClock (wallMs: number, timezone: string): number {
   if (timezone === 'UTC') return wallMs
   const wall = Temporal.Instant.fromEpochMilliseconds(wallMs).toZonedDateTimeISO('UTC').toPlainDateTime()
   return wall.toZonedDateTime(timezone).epochMilliseconds
+}
+
+/**
+ * How far clocks in the time zone are ahead of UTC, for SQL that does what `fromWallClock` does: each offset with the
+ * first time on these clocks, as if it were UTC, that is read by it. Until 2100.
+ */
+export function listOffsets (timezone: string): { from: number, offset: number }[] {
+  let at: Temporal.ZonedDateTime | null = Temporal.Instant.from('1900-01-01T00:00Z').toZonedDateTimeISO(timezone)
+  const offsets = [{ from: Number.MIN_SAFE_INTEGER, offset: at.offsetNanoseconds / 1e6 }]
+  for (at = at.getTimeZoneTransition('next'); at !== null && at.year < 2100; at = at.getTimeZoneTransition('next')) {
+    const [before, offset] = [offsets.at(-1)?.offset ?? 0, at.offsetNanoseconds / 1e6]
+    offsets.push({ from: at.epochMilliseconds + Math.max(before, offset), offset })
+  }
+  return offsets
 }
 
 /** The time that clocks in the time zone show at an instant, as if it were UTC. */

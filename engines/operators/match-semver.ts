@@ -1,7 +1,7 @@
 import { type CompileTest, NEVER, propertyText, rememberTexts } from './property-test.ts'
 
 /** Major, minor, patch. */
-type Version = readonly [number, number, number]
+export type Version = readonly [number, number, number]
 
 export const compileSemverEqual = compileComparison((order) => order === 0)
 /** False for a missing version, as every semver operator. */
@@ -11,23 +11,25 @@ export const compileSemverGreaterOrEqual = compileComparison((order) => order >=
 export const compileSemverLess = compileComparison((order) => order < 0)
 export const compileSemverLessOrEqual = compileComparison((order) => order <= 0)
 
+type ReadRange = (text: string) => readonly [Version, Version] | null
+
 /** `~1.2.3`: from 1.2.3 up to, not including, 1.3.0. */
-export const compileSemverTilde = compileRange((text) => {
+export const readTilde: ReadRange = (text) => {
   const from = parseVersion(text)
   return from && [from, [from[0], from[1] + 1, 0]]
-})
+}
 
 /** `^1.2.3`: from 1.2.3 up to, not including, 2.0.0. As in npm, `^0.2.3` ends at 0.3.0 and `^0.0.3` at 0.0.4. */
-export const compileSemverCaret = compileRange((text) => {
+export const readCaret: ReadRange = (text) => {
   const from = parseVersion(text)
   if (from === null) return null
   const [major, minor, patch] = from
   if (major > 0) return [from, [major + 1, 0, 0]]
   return minor > 0 ? [from, [0, minor + 1, 0]] : [from, [0, 0, patch + 1]]
-})
+}
 
 /** `1.*` and `1.2.*`; a lone `*` matches every version. */
-export const compileSemverWildcard = compileRange((text) => {
+export const readWildcard: ReadRange = (text) => {
   const core = withoutWildcards(text.trim().replace(/^[vV]/, ''))
   if (core === '') return text.includes('*') ? [[0, 0, 0], [Number.POSITIVE_INFINITY, 0, 0]] : null
   const parts = core.split('.').map(parsePart)
@@ -36,7 +38,11 @@ export const compileSemverWildcard = compileRange((text) => {
   return minor === undefined
     ? [[major, 0, 0], [major + 1, 0, 0]]
     : [[major, minor, 0], [major, minor + 1, 0]]
-})
+}
+
+export const compileSemverTilde = compileRange(readTilde)
+export const compileSemverCaret = compileRange(readCaret)
+export const compileSemverWildcard = compileRange(readWildcard)
 
 /** The text without the `*` and `.*` at its end. From the end, as a pattern tries from the beginning of each run. */
 function withoutWildcards (text: string): string {
@@ -60,7 +66,7 @@ function compileComparison (passes: (order: number) => boolean): CompileTest {
   }
 }
 
-function compileRange (parse: (text: string) => readonly [Version, Version] | null): CompileTest {
+function compileRange (parse: ReadRange): CompileTest {
   return (value, { invalid }) => {
     const range = parse(propertyText(value))
     if (range === null) {
@@ -80,7 +86,7 @@ function compileRange (parse: (text: string) => readonly [Version, Version] | nu
  * Reads a version as loosely as SDKs do: a leading v, pre-release, build and parts after the third are ignored, missing
  * parts are 0, leading zeros are allowed. Null when a part is not a number.
  */
-const parseVersion = rememberTexts((text): Version | null => {
+export const parseVersion = rememberTexts((text): Version | null => {
   const core = text.trim().replace(/^[vV]/, '').split(/[-+]/, 1)[0]!
   if (core === '' || core.startsWith('.')) return null
   const [major, minor, patch] = core.split('.', 3).map((part) => (part === '' ? 0 : parsePart(part)))

@@ -1,5 +1,6 @@
 import type { CohortNode } from './cohort-definition.ts'
 import { windowStart } from './cohort-definition.ts'
+import { dateOrVersionSql } from './date-version-sql.ts'
 import { choiceSql, conditionSql, instantSql, membersSql, mergesSql, PERSON, rowsSql } from './question-sql.ts'
 
 interface Leaves {
@@ -17,8 +18,11 @@ interface Leaves {
  *
  * @param cohort  With the cohorts in it expanded: those that are left are lists.
  * @param asked.now  Unix milliseconds, at which its windows end.
+ * @param asked.timezone  Of the project, in which dates without an offset are read.
  */
-export function compileCohort (cohort: CohortNode, { projectId, now }: { projectId: number, now: number }): string {
+export function compileCohort (
+  cohort: CohortNode, { projectId, now, timezone }: { projectId: number, now: number, timezone: string }
+): string {
   const leaves: Leaves = { behaviors: [], conditions: [], cohorts: [] }
   const having = nodeSql(cohort, leaves)
   const { behaviors, conditions, cohorts } = leaves
@@ -30,8 +34,10 @@ export function compileCohort (cohort: CohortNode, { projectId, now }: { project
     `    SELECT ${person} AS person${columns.map((column) => `, toUInt64(${known[column] ?? 0}) AS ${column}`).join('')}\n    FROM ${from}`
   const events = behaviors.length > 0 || isMetByNobody(cohort) ? [eventsSql(cohort, leaves, { projectId, now })] : []
   const done = Object.fromEntries(behaviors.map((_, index) => [`done_${index}`, `counted_${index}`]))
-  const meets = Object.fromEntries(conditions.map((condition, index) =>
-    [`meets_${index}`, isMetByNothing(condition) ? `NOT (${conditionSql(condition)})` : conditionSql(condition)]))
+  const meets = Object.fromEntries(conditions.map((condition, index) => {
+    const sql = 'values' in condition ? conditionSql(condition) : dateOrVersionSql(condition, { now, timezone })
+    return [`meets_${index}`, isMetByNothing(condition) ? `NOT (${sql})` : sql]
+  }))
   const sources = [
     ...events.map((from) => select(PERSON, done, `(${from}) AS event ${mergesSql(projectId)}`)),
     ...conditions.length > 0 || isMetByNobody(cohort) ? [select('person_id', meets, `persons FINAL WHERE project_id = ${projectId}`)] : [],

@@ -90,16 +90,21 @@ t.test('a number of a question is found again, a list is copied, and properties 
     INSERT INTO cohort_members (cohort_id, person_id) SELECT ${listed}, id FROM p`
   await client.insert({
     table: 'persons', format: 'JSONEachRow',
-    values: [{ project_id: project, person_id: b, properties: '{"plan": "pro"}', is_identified: true, created_at: '2026-01-01 00:00:00', version: 1, is_deleted: 0 }]
+    values: [{ project_id: project, person_id: b, properties: JSON.stringify({ plan: 'pro', at: new Date().toISOString(), version: 'v1.10', beta: 'TRUE' }), is_identified: true, created_at: '2026-01-01 00:00:00', version: 1, is_deleted: 0 }]
   })
   const pro = await create({ filters: { properties: { type: 'OR', values: [{ key: 'plan', value: 'pro', type: 'person' }] } } })
-  const date = await create({ filters: { type: 'AND', values: [{ key: 'at', operator: 'is_date_after', value: '-1d', type: 'person' }] } })
+  const of = async (...conditions: object[]): Promise<number> => await create({ filters: { type: 'AND', values: conditions.map((each) => ({ ...each, type: 'person' })) } })
+  const dated = await of({ key: 'at', operator: 'is_date_after', value: '-1d' }, { key: 'version', operator: 'semver_gt', value: '1.9' }, { key: 'beta', operator: 'exact', value: [] })
+  const later = await of({ key: 'at', operator: 'is_date_before', value: '-1d' })
+  const unknown = await of({ key: 'at', operator: 'resembles', value: '-1d' })
   await refresh()
+  t.same([await membersOf(dated), await membersOf(later)], [[b], []])
+  t.match([await stateOf(dated), await stateOf(later)], [{ people: 1, error: '' }, { people: 0, error: '' }])
   t.equal((await membersOf(number)).length, 2)
   t.equal((await peopleOf(number)).length, 2)
   t.same([await membersOf(listed), await membersOf(pro)], [[b], [b]])
   t.same([await peopleOf(listed), await peopleOf(pro)], [[], []], 'flags know these without')
-  t.match(await stateOf(date), { refreshed_at: null, people: null, error: /operator/ }, 'the reason is there, and no number')
+  t.match(await stateOf(unknown), { refreshed_at: null, people: null, error: /operator/ }, 'the reason is there, and no number')
   const empty = await create({ filters: { type: 'AND', values: [{ ...paid, key: 'never' }] } })
   await refresh()
   t.same(await membersOf(empty), [])

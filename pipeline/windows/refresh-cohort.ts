@@ -122,7 +122,8 @@ async function compile (
     SELECT id, CASE WHEN question IS NULL THEN filters END AS filters FROM cohorts WHERE project_id = ${projectId} AND NOT deleted`
   const byId = new Map(others.map((other) => [other.id, other.filters]))
   const node = expandCohorts(readCohort(filters), (id) => byId.get(id), [calendar.id])
-  return { query: compileCohort(node, { projectId, now }), final: takesCopies(node) ? 0 : 1 }
+  const query = compileCohort(node, { projectId, now, timezone: calendar.timezone })
+  return { query, final: takesCopies(node) ? 0 : 1 }
 }
 
 /** Copies a list of persons that the API made. */

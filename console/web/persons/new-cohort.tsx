@@ -3,7 +3,7 @@ import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { CohortFields, ComparisonFields } from '../flags/filter-editor.tsx'
-import { OPERATORS, type PropertyFilter } from '../flags/flag-filters.ts'
+import type { PropertyFilter } from '../flags/flag-filters.ts'
 import { Parts } from '../frame/parts.tsx'
 import { NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
 import { Select } from '../states.tsx'
@@ -52,9 +52,6 @@ export function NewCohort ({ path, ...dialog }: NewCohortProps) {
   )
 }
 
-/** Those of flags that a query has as well. */
-const PERSON_OPERATORS = Object.entries(OPERATORS).filter(([name]) => !/^(?:is_date|semver)/.test(name))
-
 function PartFields ({ part, label, names, onChange }: { part: Part, label: string, names: Names, onChange: (part: Part) => void }) {
   const kind = kindOf(part)
   return (
@@ -64,7 +61,7 @@ function PartFields ({ part, label, names, onChange }: { part: Part, label: stri
       {kind === 'person' && (
         <>
           <PropertyField label='-Property' value={part.key} names={names} isOfPerson onChange={(key) => onChange({ ...part, key })} />
-          <ComparisonFields of={part} operators={PERSON_OPERATORS} onChange={onChange} />
+          <ComparisonFields of={part} onChange={onChange} />
         </>
       )}
       {part.type === 'behavioral' && <BehaviorFields part={part} onChange={onChange} />}
