@@ -5,6 +5,7 @@ import { notFound } from '../http/answer-errors.ts'
 import type { FlagActor } from '../flags/management/flag-changes.ts'
 import type { FlagWriter } from '../flags/management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
+import { requireCohorts } from '../questions/used-cohorts.ts'
 import { readAnalysisSettings } from './analysis-settings.ts'
 import {
   type ExperimentFields, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties, refuseUnknownFields
@@ -45,8 +46,7 @@ export async function createExperiment (
   const start = parseIsoDateTime(body.start_date) ?? null
   const end = parseIsoDateTime(body.end_date) ?? null
   refuseEndBeforeStart(start, end)
-  refuseGlobalProperties(body.filters)
-  readAnalysisSettings(body.parameters ?? {})
+  await refuseInvalid(sql, who.projectId, body)
 
   const id = await writeExperiment(sql, { ...who, experiment: body.name }, async ({ tx, flags }) => {
     const flagId = await linkOrCreateFlag(flags, {
@@ -77,8 +77,7 @@ export async function createExperiment (
  */
 export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
   refuseUnknownFields(body)
-  refuseGlobalProperties(body.filters)
-  readAnalysisSettings(body.parameters ?? {})
+  await refuseInvalid(sql, change.projectId, body)
   const { id, name } = await findExperiment(sql, change.projectId, change.id)
 
   await writeExperiment(sql, { ...change, experiment: name }, async ({ tx, flags }) => {
@@ -117,6 +116,15 @@ async function lockExperiment (tx: TransactionSql, id: number): Promise<Stored> 
     FOR UPDATE OF e`
   if (stored === undefined) throw notFound()
   return { ...stored, kept: await findKeptFlag(tx, id) }
+}
+
+/** @throws {HttpError} 400 naming the field of what results would ignore or could not compute. */
+async function refuseInvalid (
+  sql: Sql, projectId: number, { filters, parameters, secondary_metrics: secondary }: ExperimentFields
+): Promise<void> {
+  refuseGlobalProperties(filters)
+  readAnalysisSettings(parameters ?? {})
+  await requireCohorts(sql, projectId, { filters, parameters, secondary_metrics: secondary })
 }
 
 interface Follow {

@@ -5,12 +5,13 @@ import { type PropertyCondition, readCondition, readConditions, readMembership }
 import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
 import { EARLIEST_MS } from '../parse-timestamp.ts'
 import { addPeriods } from './calendar.ts'
+import { type DateOrVersion, readDateOrVersion } from './date-version-sql.ts'
 import type { EventChoice } from './question.ts'
 
 export type CohortNode =
   | { type: 'AND' | 'OR', values: CohortNode[] }
   | { type: 'NOT', value: CohortNode }
-  | { type: 'person', condition: PropertyCondition }
+  | { type: 'person', condition: PropertyCondition | DateOrVersion }
   | { type: 'cohort', id: number }
   | { type: 'did', behavior: Behavior }
 
@@ -85,8 +86,12 @@ function readLeaf (place: Place, value: Readonly<Record<string, unknown>>, count
     const node: CohortNode = { type, id: Number(id) }
     return operator === 'in' ? node : { type: 'NOT', value: node }
   }
-  if (field('key').propertyName() === 'distinct_id') throw field('key').error('A person may have several distinct ids, none of which is a property.')
-  return { type, condition: readCondition(path, { ...value, type }, [type]) }
+  const key = field('key').propertyName()
+  if (key === 'distinct_id') throw field('key').error('A person may have several distinct ids, none of which is a property.')
+  // As in flags, an empty list means "true".
+  const isEmpty = Array.isArray(value['value']) && value['value'].length === 0
+  const condition = readDateOrVersion(path, key, value) ?? readCondition(path, { ...value, type, ...isEmpty && { value: 'true' } }, [type])
+  return { type, condition }
 }
 
 function readBehavior (place: Place): Behavior {
@@ -142,12 +147,15 @@ export function hasBehavior (filters: unknown): boolean {
   return isFields(filters) && (filters['type'] === 'behavioral' || Object.values(filters).some(hasBehavior))
 }
 
-/** The cohorts that filters of a flag or a cohort, or a definition or a compiled question name, however deep. */
-export function cohortsOf (value: unknown): Set<number> {
-  if (Array.isArray(value)) return new Set(value.flatMap((item) => [...cohortsOf(item)]))
-  if (!isFields(value)) return new Set()
-  const own = value['type'] === 'cohort' ? [value['value'], value['values'], value['cohorts']].flat(2).map(Number).filter(Number.isInteger) : []
-  return new Set([...own, ...Object.values(value).flatMap((item) => [...cohortsOf(item)])])
+/** The cohorts that filters or definitions name, however deep, each with a path to where it is named. */
+export function cohortsOf (value: unknown, path: readonly string[] = []): Map<number, string> {
+  if (typeof value !== 'object' || value === null) return new Map()
+  const isNaming = 'type' in value && value.type === 'cohort'
+  return new Map(Object.entries(value).flatMap(([name, item]: [string, unknown]) => {
+    const place = [...path, name]
+    const named = isNaming && ['value', 'values', 'cohorts'].includes(name) ? [item].flat(2).map(Number).filter(Number.isInteger) : []
+    return [...cohortsOf(item, place), ...named.map((id): [number, string] => [id, place.join('__')])]
+  }))
 }
 
 /** Replaces cohorts by what they are made of; lists stay. @throws {HttpError} for what cannot be computed. */

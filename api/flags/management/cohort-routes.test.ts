@@ -30,12 +30,47 @@ t.test('a cohort is created, named by a flag and another cohort, and deleted whe
 
 t.test('a cohort that cannot be evaluated is refused with its reason', async (t) => {
   const { call } = await createTestApi(t)
-  for (const [values, detail] of [
-    [[{ type: 'cohort', key: 'id', value: 77 }], /does not exist/],
-    [[{ ...paying, operator: 'resembles' }], /no operator "resembles"/]
+  const last = { kind: 'trend', version: 1, series: [{ event: 'paid', where: [{ type: 'cohort', value: 77, operator: 'in' }] }] }
+  for (const [values, attr, detail] of [
+    [[{ type: 'cohort', key: 'id', value: 77 }], '__0__value', /Cohort 77 does not exist/],
+    [[{ type: 'cohort', key: 'id', value: 1e300 }], '__0__value', /does not exist/],
+    [[{ ...paying, operator: 'resembles' }], '__0__operator', /must be one of/],
+    [[paying, { ...paying, operator: 'is_date_after', value: 'soon' }], '__1__value', /must be a date/],
+    [[{ ...paying, operator: 'semver_gt', value: 'x.2.0' }], '__0__value', /must be a version/],
+    [[{ ...paying, operator: 'icontains', value: {} }], '__0__value', /must be a string/],
+    [[], '', /not empty/],
+    [[{ type: 'OR', values: [] }], '__0__values', /not empty/]
   ] as const) {
-    t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values } }), { status: 400, body: { attr: 'filters', detail } })
+    t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values } }), { status: 400, body: { attr: `filters__values${attr}`, detail } }, attr)
   }
+  t.match(await call('POST', '~/cohorts', { name: 'c', question: { definition: last, cell: {} }, living: true }), { status: 400, body: { attr: 'question__definition__series__0__where__0__value' } })
+  for (const leaf of [{ ...paying, operator: 'is_date_after', value: '-1d' }, { ...paying, operator: 'semver_gt', value: '1.2' }, { ...paying, value: [] }]) {
+    t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values: [leaf] } }), { status: 201 })
+  }
+  t.match(await call('POST', '~/cohorts', { name: 'Nobody', distinct_ids: [] }), { status: 201, body: { kind: 'list', people: 0, error: '' } })
+})
+
+t.test('what names a cohort that the project does not have is refused by the name of its field', async (t) => {
+  const { call, inNewProject } = await createTestApi(t)
+  const other = await inNewProject()
+  const { body: { id: foreign } } = await other.call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values: [paying] } })
+  const { body: { id: own } } = await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values: [paying] } })
+  const member = (value: number) => ({ key: 'id', type: 'cohort', operator: 'in', value })
+  const asked = (cohort: number) => ({ kind: 'trend', version: 1, series: [{ event: 'paid', where: [member(cohort)] }] })
+  const split = (cohort: number) => ({ kind: 'trend', version: 1, series: [{ event: 'paid' }], breakdown: { type: 'cohort', cohorts: [own, cohort] } })
+  const exposure = (cohort: number) => ({ exposure_criteria: { exposure_config: { kind: 'ExperimentEventExposureConfig', event: 'seen', properties: [member(cohort)] } } })
+  const { body: question } = await call('POST', '~/questions', { name: 'Asked', definition: asked(own) })
+  for (const cohort of [foreign, 7777]) {
+    for (const [method, path, body, attr] of [
+      ['POST', 'questions', { name: 'q', definition: asked(cohort) }, 'definition__series__0__where__0__value'],
+      ['POST', 'questions', { name: 'q', definition: split(cohort) }, 'definition__breakdown__cohorts'],
+      ['PATCH', `questions/${question.id}`, { definition: asked(cohort) }, 'definition__series__0__where__0__value'],
+      ['POST', 'experiments', { name: 'e', feature_flag_key: 'e', parameters: exposure(cohort) }, 'parameters__exposure_criteria__exposure_config__properties__0__value'],
+      ['POST', 'feature_flags', { key: 'f', filters: { groups: [{ properties: [member(cohort)] }] } }, 'filters__groups__0__properties__0__value']
+    ] as const) t.match(await call(method, `~/${path}`, body), { status: 400, body: { attr, detail: /does not exist/ } }, `${path} ${attr}`)
+  }
+  t.match(await call('POST', '~/experiments', { name: 'e', feature_flag_key: 'e', parameters: exposure(own) }), { status: 201 })
+  t.match(await call('DELETE', `~/cohorts/${own}`), { status: 400, body: { code: 'has_dependents', detail: /question Asked, the experiment e/ } })
 })
 
 t.test('cohorts that name one another many times are refused before they fill the memory', async (t) => {
@@ -67,7 +102,7 @@ t.test('what persons did makes a cohort; whatever would not be obeyed is refused
   ] as const) {
     t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values: [leaf] } }), { status: 400, body: { attr: `filters__values__0__${attr}` } }, attr)
   }
-  for (const leaf of [{ ...paying, operator: 'is_date_after', value: '-1d' }, { type: 'group', key: 'plan', value: 'pro', group_type_index: 0 }, { type: 'cohort', value: 77 }]) {
+  for (const leaf of [{ ...paying, operator: 'is_date_after', value: '-1' }, { type: 'group', key: 'plan', value: 'pro', group_type_index: 0 }, { type: 'cohort', value: 77 }]) {
     t.match(await call('POST', '~/cohorts', { name: 'c', filters: { type: 'AND', values: [did, leaf] } }), { status: 400, body: { attr: /^filters/ } })
   }
   t.match(await call('POST', `~/cohorts/${cohort.id}/refresh`), { status: 200, body: { id: cohort.id } })

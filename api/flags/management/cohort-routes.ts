@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { HttpError, invalidField } from '../../../engines/errors.ts'
-import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { resolveRange } from '../../../engines/questions/calendar.ts'
 import { cohortsOf, expandCohorts, hasBehavior, readCohort } from '../../../engines/questions/cohort-definition.ts'
@@ -16,9 +15,8 @@ import { idParams } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 import { listPersonsBehind, type QuestionDeps, readAsking } from '../../questions/answer-question.ts'
 import { ask, readCell } from '../../questions/question-routes.ts'
-import { cellSchema, definitionSchema } from '../../questions/question-schemas.ts'
-import { readUsedCohorts } from '../../questions/used-cohorts.ts'
-import { validateCohort } from './validate-flag.ts'
+import { asOfSchema, cellSchema, definitionSchema } from '../../questions/question-schemas.ts'
+import { readUsedCohorts, requireCohorts } from '../../questions/used-cohorts.ts'
 import { openFlagWriter } from './write-feature-flag.ts'
 
 const MAX_COHORTS = 10_000
@@ -55,7 +53,8 @@ const newCohortSchema = bodyOf({
     description: 'In place of `filters`: a number of an answer, whose persons are the members. Also needs the scopes query:read and person:read.'
   },
   living: { ...boolean, description: 'With `question`: its persons are found again every few minutes, instead of the stored ones as of now.' },
-  distinct_ids: { ...array({ ...string, minLength: 1 }, { minItems: 1, maxItems: 100_000 }), description: 'In place of `filters`: the list of their stored persons.' }
+  as_of: { ...asOfSchema, description: `With \`question\`, not living: ${asOfSchema.description}` },
+  distinct_ids: { ...array({ ...string, minLength: 1 }, { maxItems: 100_000 }), description: 'In place of `filters`: the list of their stored persons.' }
 }, 'name')
 
 const one = { $ref: 'Cohort#' }
@@ -90,16 +89,20 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
   routes.create('/', {
     summary: 'Create a cohort', body: newCohortSchema, answer: one,
     description: 'All persons who match the filters, the persons behind a number of a question, or a list. A cohort cannot be changed; create another one instead.'
-  }, async ({ body: { name, filters, question, living = false, distinct_ids: ids } }, access, reply) => {
+  }, async ({ body: { name, filters, question, living = false, as_of: asOf, distinct_ids: ids } }, access, reply) => {
     if ([filters, question, ids].filter((each) => each !== undefined).length !== 1) throw invalidField('filters', 'Either filters, a question or distinct_ids are expected.')
     if (living && question === undefined) throw invalidField('living', 'It is given with a question.')
     // Before the transaction, which would wait for ClickHouse.
     const place = question === undefined ? null : readPlace(question, access)
-    const members = place === null || living ? [] : await findMembers(place, access, reply, deps)
+    await requireCohorts(sql, access.projectId, { filters, question })
+    const members = place === null || living ? [] : await findMembers(place, access, reply, { ...deps, asOf })
     const fixed = place !== null && living ? await fixDays(place, question?.definition, access, deps) : null
     return await sql.begin(async (tx) => {
       const { definitions } = await openFlagWriter(tx, access)
-      if (filters !== undefined) refuseInvalid(filters, definitions)
+      // What ClickHouse cannot compute would be a cohort without members, and an error.
+      if (filters !== undefined) {
+        expandCohorts(readCohort(filters), (id) => definitions.cohorts.find((cohort) => cohort.id === id)?.filters)
+      }
       const row = filters !== undefined
         ? { filters: tx.json(filters) }
         : living ? { question: tx.json({ ...question, ...fixed, place: place?.cell }) } : { is_static: true }
@@ -183,25 +186,12 @@ async function fixDays (
 
 /** The persons behind it, as far as ClickHouse knows them. @throws {HttpError} 400 for too many of them. */
 async function findMembers (
-  { question, cell }: Place, access: Access, reply: FastifyReply, deps: QuestionDeps
+  { question, cell }: Place, access: Access, reply: FastifyReply,
+  { asOf, ...deps }: QuestionDeps & { asOf: string | undefined }
 ): Promise<string[]> {
   return await ask(access, reply, deps, async (asking) => {
-    const { people, results } = await listPersonsBehind(question, cell, asking, MAX_MEMBERS)
+    const { people, results } = await listPersonsBehind(question, cell, asking, { limit: MAX_MEMBERS, asOf })
     if (people > MAX_MEMBERS) throw invalidField('question', `Of ${people} persons, a cohort may have ${MAX_MEMBERS}.`)
     return results.map(({ person_id: person }) => person)
   })
-}
-
-/** @throws {HttpError} 400 for filters that cannot be evaluated, naming the field. */
-function refuseInvalid (filters: unknown, definitions: ProjectDefinitions): void {
-  if (hasBehavior(filters)) {
-    expandCohorts(readCohort(filters), (id) => definitions.cohorts.find((cohort) => cohort.id === id)?.filters)
-    return
-  }
-  try {
-    validateCohort(filters, definitions)
-  } catch (error) {
-    if (!(error instanceof MalformedFlagError)) throw error
-    throw invalidField('filters', error.message, error.code, error)
-  }
 }

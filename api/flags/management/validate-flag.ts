@@ -2,7 +2,6 @@ import { compileFlag } from '../../../engines/flags/compile-flag.ts'
 import { compileFlagSet, createContextFactory } from '../../../engines/flags/evaluate-flags.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { type ParsedFilters, parseFilters } from '../../../engines/flags/parse-filters.ts'
-import { toFlagDefinition } from './feature-flag.ts'
 
 const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/
 
@@ -95,14 +94,6 @@ function checkGroupTypes (filters: ParsedFilters, { groupTypes }: ProjectDefinit
     check(aggregation, `filters__groups__${index}__aggregation_group_type_index`)
     for (const { groupTypeIndex, attr } of properties) check(groupTypeIndex, `${attr}__group_type_index`)
   })
-}
-
-/** Checks the filters of a dynamic cohort: a flag that names it can be evaluated. @throws {MalformedFlagError} */
-export function validateCohort (filters: unknown, others: ProjectDefinitions): void {
-  // Ids begin at 1, so no stored cohort has this one.
-  const id = 0
-  const flag = toFlagDefinition(id, { filters: { groups: [{ properties: [{ key: 'id', type: 'cohort', value: id }] }] } })
-  checkReferences(flag, { ...others, cohorts: [...others.cohorts, { id, isStatic: false, filters }] })
 }
 
 /** Compiles the flag with the others, which finds invalid values, unknown cohorts and flags, and dependency cycles. */
