@@ -4546,6 +4546,11 @@ export interface components {
                     values: (number | null)[];
                 }[];
             };
+            /**
+             * Format: date-time
+             * @description When the query began.
+             */
+            as_of: string;
             cohorts: {
                 /**
                  * Format: date-time
@@ -5146,6 +5151,11 @@ export interface components {
                         values: (number | null)[];
                     }[];
                 };
+                /**
+                 * Format: date-time
+                 * @description When the query began.
+                 */
+                as_of: string;
                 cohorts: {
                     /**
                      * Format: date-time
@@ -6822,6 +6832,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /**
+                     * Format: date-time
+                     * @description With `question`, not living: `as_of` of the answer, for the events it counted. Merges, properties and cohorts are current. Default: now.
+                     */
+                    as_of?: string;
                     /** @description In place of `filters`: the list of their stored persons. */
                     distinct_ids?: string[];
                     /** @description `{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`, or of type `behavioral` (docs/query/questions.md). */
@@ -11244,6 +11259,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /**
+                     * Format: date-time
+                     * @description `as_of` of the answer, for the events it counted. Merges, properties and cohorts are current. Default: now.
+                     */
+                    as_of?: string;
                     /** @description Position of a number in the answer. */
                     cell: {
                         /** @description Paths: earlier event of the edge; null: all others. */
@@ -11299,6 +11319,11 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
+                        /**
+                         * Format: date-time
+                         * @description When the query began.
+                         */
+                        as_of: string;
                         cohorts: {
                             /**
                              * Format: date-time

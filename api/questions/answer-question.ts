@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
-import { type Calendar, resolveRange, type ResolvedRange } from '../../engines/questions/calendar.ts'
+import { type Calendar, type Moment, resolveRange, type ResolvedRange } from '../../engines/questions/calendar.ts'
 import { type Cell, compilePersons, compileQuestion, eventNamesOf, samplesOf } from '../../engines/questions/compile-question.ts'
+import { EARLIEST_MS } from '../../engines/parse-timestamp.ts'
 import type { Question } from '../../engines/questions/question.ts'
 import { type Answer, type AnswerRow, checkSize, shapeAnswer } from '../../engines/questions/shape-answer.ts'
 import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readKeptFrom } from '../../platform/kept-from.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Value } from '../http/json-schema.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
 import { askClickHouse } from '../queries/ask-clickhouse.ts'
 import { sqlNotSetUp } from '../queries/sql-routes.ts'
@@ -22,10 +24,8 @@ export interface QuestionDeps {
   now: () => number
 }
 
-export interface Asking extends Calendar, Pick<QuestionDeps, 'sql' | 'clickhouse'> {
+export interface Asking extends Moment, Pick<QuestionDeps, 'sql' | 'clickhouse'> {
   projectId: number
-  /** Unix milliseconds. */
-  now: number
   /** Events of earlier days of UTC were removed by retention; null: none were. */
   keptFrom: string | null
   analyst: ClickHouseAddress
@@ -62,14 +62,18 @@ export async function answerQuestion (question: Question, asking: Asking): Promi
 }
 
 /**
- * The persons behind a number of an answer.
+ * The persons behind a number of an answer, as of its moment: its days, and the events stored until then. Merges,
+ * properties and cohorts are those of now, so that each listed person can be opened.
  *
+ * @param asked.asOf  `as_of` of the answer; left out: now.
  * @throws {HttpError} 400 for a number that the answer does not have.
  * @throws {QueryFailedError}
  */
 export async function listPersonsBehind (
-  question: Question, cell: Cell, asking: Asking, limit: number
+  question: Question, cell: Cell, present: Asking, { limit, asOf }: { limit: number, asOf?: string | undefined }
 ): Promise<Facts & { people: number, results: { person_id: string, at: string | null, value: number | null }[] }> {
+  const moment = Math.min(present.now, Math.max(EARLIEST_MS, parseIsoDateTime(asOf)?.getTime() ?? present.now))
+  const asking = { ...present, now: moment, ...asOf !== undefined && { storedUntil: moment } }
   const range = resolveRange(question, asking)
   checkSize(question, range)
   const sql = compilePersons(question, cell, { projectId: asking.projectId, range, limit })
@@ -95,7 +99,7 @@ export async function readSeen (
 interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_read?: number } }
 
 async function run (
-  sql: string, question: Question, { firstDay, lastDay, timezone }: ResolvedRange,
+  sql: string, question: Question, { firstDay, lastDay, timezone, now }: ResolvedRange,
   { sql: postgres, projectId, clickhouse, analyst, keptFrom, logComment, signal }: Asking
 ): Promise<{ rows: AnswerRow[], facts: Facts }> {
   const cohorts = await readUsedCohorts(postgres, projectId, question, 'definition')
@@ -110,7 +114,8 @@ async function run (
   return {
     rows: data,
     facts: {
-      sql, from: firstDay, to: lastDay, timezone, kept_from: keptFrom, complete_through: through?.toISOString() ?? null,
+      sql, from: firstDay, to: lastDay, timezone, as_of: new Date(now).toISOString(), kept_from: keptFrom,
+      complete_through: through?.toISOString() ?? null,
       read_rows: statistics.rows_read ?? 0, read_bytes: statistics.bytes_read ?? 0, ms: performance.now() - startedAt,
       includes_bots: question.includeBots, samples: samplesOf(question), cohorts
     }

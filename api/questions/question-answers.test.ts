@@ -37,11 +37,8 @@ const random = createRandom(SEED)
 async function plant (
   projectId: number, changes: readonly string[]
 ): Promise<Pick<Planted, 'events' | 'persons' | 'lists'>> {
-  const made = Array.from({ length: EVENTS }, () => ({ uuid: crypto.randomUUID(), ...randomEvent(random, changes) }))
-  const rows = made.map(({ distinctId, at, receivedAt, isBot, weight, properties, ...event }) => ({
-    ...event, project_id: projectId, distinct_id: distinctId, timestamp: text(at), received_at: text(receivedAt),
-    is_bot: isBot, sample_weight: weight, properties: JSON.stringify(properties)
-  }))
+  const made = Array.from({ length: EVENTS }, () => randomEvent(random, changes))
+  const rows = toRows(projectId, made)
   await client.insert({ table: 'events', values: rows, format: 'JSONEachRow' })
   // Not merged away yet: another insert, and later than the first.
   await client.insert({ table: 'events', values: rows.filter((_, index) => index % 7 === 0), format: 'JSONEachRow' })
@@ -71,6 +68,14 @@ async function plant (
   for (const id of COHORTS) lists.set(id, await plantCohort(projectId, id, known))
   for (const { person, cohorts } of events) for (const [id, list] of lists) if (list.has(person)) cohorts.add(id)
   return { events, persons: known, lists }
+}
+
+function toRows (projectId: number, made: readonly ReturnType<typeof randomEvent>[]) {
+  return made.map(({ distinctId, at, receivedAt, isBot, weight, properties, ...event }) => ({
+    ...event, uuid: crypto.randomUUID(), project_id: projectId, distinct_id: distinctId,
+    timestamp: text(at), received_at: text(receivedAt),
+    is_bot: isBot, sample_weight: weight, properties: JSON.stringify(properties)
+  }))
 }
 
 /** Some persons as a list, with an older version, and a newer one that is not whole. */
@@ -225,7 +230,7 @@ t.test(`${QUESTIONS * 5} random cohorts have the members that a plain computatio
     cohorts.set(2, randomCohort(random, [1, ...COHORTS]))
     const filters = randomCohort(random, [2, 1, ...COHORTS])
     const node = expandCohorts(readCohort(filters), (id) => cohorts.get(id) ?? null)
-    const query = `${compileCohort(node, { projectId, now })} SETTINGS final = ${takesCopies(node) ? 0 : 1}`
+    const query = `${compileCohort(node, { projectId, now, timezone: 'UTC' })} SETTINGS final = ${takesCopies(node) ? 0 : 1}`
     const found = (await select(query)).map(([person]) => String(person)).sort()
     const expected = findMembersPlainly(filters, persons, { cohorts, lists, now })
     people += found.length
@@ -401,6 +406,34 @@ t.test(`the persons behind a random number of ${QUESTIONS / 4} answers are those
   }
   t.comment(counts)
   t.ok(counts.checkedPlainly > 0 && counts.people > 0)
+})
+
+t.test(`the persons behind ${QUESTIONS / 4} numbers stay those of their moment while events arrive, late ones too`, async (t) => {
+  const storedUntil = Date.now()
+  const lists: { list: (storedUntil?: number) => Promise<string>, before: string, about: string }[] = []
+  for (let index = 0; lists.length < QUESTIONS / 4; index++) {
+    const { projectId, timezone, changes } = projects[index % projects.length]!
+    const { question: asked, now } = randomQuestion(random, changes)
+    const question = readQuestion(toDefinition(asked))
+    const picked = pickCell(await ask(toDefinition(asked), { projectId, timezone, now }), question)
+    if (picked?.number == null || picked.number === 0) continue
+    const list = async (until?: number): Promise<string> => {
+      const range = resolveRange(question, { timezone, weekStarts: 'sunday', now, ...until !== undefined && { storedUntil: until } })
+      const rows = await select(compilePersons(question, picked.cell, { projectId, range, limit: 10_000 }))
+      return JSON.stringify(rows.map(([person, at, , people]) => [person, at, people]))
+    }
+    lists.push({ list, before: await list(), about: JSON.stringify({ index, now, cell: picked.cell, asked }) })
+  }
+  for (const { projectId, changes } of projects) {
+    const made = Array.from({ length: EVENTS / 4 }, () => randomEvent(random, changes))
+    await client.insert({ table: 'events', values: toRows(projectId, made), format: 'JSONEachRow' })
+  }
+  let changed = 0
+  for (const { list, before, about } of lists) {
+    t.equal(await list(storedUntil), before, about)
+    if (await list() !== before) changed++
+  }
+  t.ok(changed > 0, `${changed} lists would have changed`)
 })
 
 const OCTOBER = { events: [], begins: 0, timezone: 'Europe/Berlin', now: Date.parse('2026-10-25T12:00:00Z') }

@@ -5,7 +5,8 @@ import { createTestApi, send, type TestAnswer } from '../testing/create-test-api
 
 const { url, client } = await createTestClickHouse(t)
 const analystUrl = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href
-const now = (): number => Date.parse('2026-03-05T12:00:00Z')
+let clock = Date.parse('2026-03-05T12:00:00Z')
+const now = (): number => clock
 const api = await createTestApi(t, { clickhouse: client, analystUrl, now })
 
 const PAID = { kind: 'trend', version: 1, range: { last: 3, unit: 'day' }, series: [{ event: 'paid', measure: 'people' }] }
@@ -139,6 +140,61 @@ t.test('the persons behind a number are listed for keys that may see persons', a
   t.match(await callAs(['query:read'], null, '/persons', { definition: FUNNEL, cell: lost }), { status: 403, body: { code: 'permission_denied' } })
 })
 
+t.test('the persons behind a number are those that it counted, whatever is stored later and whenever they are listed', async (t) => {
+  const { call, projectId } = await api.inNewProject()
+  const started = clock
+  t.teardown(() => { clock = started })
+  const store = async (storedAt: string, persons: string[], days: string[]): Promise<void> => await client.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: days.flatMap((day) => persons.flatMap((person) => ['seen', 'paid'].map((event, index) => ({
+      project_id: projectId, uuid: crypto.randomUUID(), event, distinct_id: person, timestamp: `2026-03-${day} 1${index}:30:00`,
+      received_at: storedAt, inserted_at: storedAt, properties: '{}'
+    }))))
+  }).then(() => {})
+  await store('2026-03-05 11:59:59', ['a', 'b', 'c'], ['01', '02', '04', '05'])
+  await store('2026-03-05 11:59:59', ['d'], ['05'])
+  const shared = { version: 1, range: { last: 3, unit: 'day' }, interval: 'day' }
+  const asked: [object, object, (answer: any) => number][] = [
+    [PAID, {}, ({ lines }) => lines[0].total],
+    [PAID, { start: '2026-03-04' }, ({ lines }) => lines[0].values[1]],
+    [{ ...PAID, compare: true }, { previous: true }, ({ previous }) => previous.lines[0].total],
+    [FUNNEL, { step: 2 }, ({ parts }) => parts[0].steps[1].people],
+    [{ ...shared, kind: 'retention', start: { event: 'seen' }, cohort: 'any' }, { start: '2026-03-04', returned: 1 }, ({ cohorts }) => cohorts[1].returned[1].people],
+    [{ ...shared, kind: 'lifecycle', activity: { event: 'paid' } }, { start: '2026-03-05', state: 'new' }, ({ states }) => states[0].values[2]],
+    [{ ...shared, kind: 'stickiness', activity: { event: 'paid' } }, { periods: 2 }, ({ counts }) => counts[1].people],
+    [{ version: 1, range: shared.range, kind: 'paths', from: { event: 'seen' } }, {}, ({ people }) => people]
+  ]
+  const answers: any[] = []
+  for (const [definition] of asked) answers.push((await call('POST', '~/questions/answer', { definition })).body)
+  const numbers = answers.map(({ answer }, index) => asked[index]![2](answer))
+  t.same(numbers, [4, 3, 3, 4, 3, 1, 3, 4])
+  const list = async (isThen: boolean): Promise<number[]> => {
+    const counts: number[] = []
+    for (const [index, [definition, cell]] of asked.entries()) {
+      const { status, body } = await call('POST', '~/questions/persons', { definition, cell, ...isThen && { as_of: answers[index].as_of } })
+      t.equal(status, 200)
+      t.equal(body.results.length, body.people)
+      counts.push(body.people)
+    }
+    return counts
+  }
+
+  // Late ones, ones of now, and ones of a day that the range no longer has tomorrow.
+  await store('2026-03-05 12:00:01', ['late', 'a'], ['01', '02', '03', '04', '05'])
+  await store('2026-03-05 12:00:01', ['new'], ['05'])
+  clock += 60_000
+  const grown = await list(false)
+  t.ok(numbers.every((number, index) => number !== grown[index]), `without a moment they have grown: ${grown}`)
+  t.same(await list(true), numbers)
+  clock += 86_400_000
+  t.same(await list(true), numbers, 'a day later')
+  t.match(await call('POST', '~/questions/persons', { definition: PAID, cell: {}, as_of: 'yesterday' }), { status: 400, body: { attr: 'as_of' } })
+
+  const ids = new Map((await (await client.query({ query: `SELECT distinct_id, toString(any(person_id)) AS id FROM events WHERE project_id = ${projectId} GROUP BY 1`, format: 'JSONEachRow' })).json<{ distinct_id: string, id: string }>()).map((row) => [row.distinct_id, row.id]))
+  await client.insert({ table: 'person_overrides', format: 'JSONEachRow', values: [{ project_id: projectId, old_person_id: ids.get('b'), person_id: ids.get('a'), version: 1, is_deleted: 0 }] })
+  t.equal((await list(true))[0], 3, 'merged persons are one')
+})
+
 t.test('an answer names events that were never sent, and a retention begins with the first event', async (t) => {
   const { body } = await api.call('POST', '~/questions/answer', { definition: { ...FUNNEL, steps: [{ event: 'payd' }, { event: 'paid' }, {}], exclude: [{ event: 'nobody' }] } })
   t.match(body, { unknown_events: ['payd', 'nobody'], first_event_at: '2026-03-04T10:00:00.000Z' })
@@ -206,6 +262,8 @@ t.test('the stored persons behind a number become a cohort that flags can name',
   t.match({ status, cohort }, { status: 201, cohort: { name: 'Payers', is_static: true, filters: null, people: 2 } }, 'nobody is stored of the third')
   t.match((await call('GET', '~/cohorts')).body.results, [{ name: 'Payers', people: 2, kind: 'list' }])
   t.equal((await call('POST', '~/feature_flags', { key: 'for-payers', filters: { groups: [{ properties: [{ type: 'cohort', key: 'id', operator: 'in', value: cohort.id }] }] } })).status, 201)
+
+  t.match(await call('POST', '~/cohorts', { name: 'Before', question, as_of: '2026-03-05T11:00:00Z' }), { status: 201, body: { people: 0 } }, 'stored later')
 
   const living = await call('POST', '~/cohorts', { name: 'Living', question, living: true })
   const fixed = { ...question, definition: { ...PAID, range: { from: '2026-03-03', to: '2026-03-05' } } }

@@ -14,7 +14,8 @@ import { describePersons } from '../persons/person-history-routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, runQuery } from '../queries/sql-routes.ts'
 import { answerQuestion, type Asking, listPersonsBehind, type QuestionDeps, readAsking } from './answer-question.ts'
-import { answerSchema, cellSchema, definitionSchema, personsBehindSchema } from './question-schemas.ts'
+import { answerSchema, asOfSchema, cellSchema, definitionSchema, personsBehindSchema } from './question-schemas.ts'
+import { requireCohorts } from './used-cohorts.ts'
 
 /** A query may take 60 s; the rest is for waiting in ClickHouse. */
 const MAX_SECONDS = 90
@@ -23,7 +24,11 @@ const fields = { definition: definitionSchema } as const
 
 export const QUESTIONS: DocumentKind<typeof fields> = {
   table: 'questions', id: 'Question', noun: 'question', plural: 'questions', fields, defaults: {},
-  check ({ definition }) { if (definition !== undefined) readQuestion(definition) }
+  async check ({ definition }, { sql, projectId }) {
+    if (definition === undefined) return
+    readQuestion(definition)
+    await requireCohorts(sql, projectId, { definition })
+  }
 }
 
 /**
@@ -57,13 +62,15 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
     summary: 'List the persons behind a number',
     description: 'The query of the answer, narrowed to one of its numbers. Latest first. Also needs the scope person:read.',
-    body: bodyOf({ definition: definitionSchema, cell: cellSchema, limit: { type: 'integer', minimum: 1, maximum: 10_000, default: 100 } }, 'definition', 'cell'),
+    body: bodyOf({
+      definition: definitionSchema, cell: cellSchema, as_of: asOfSchema, limit: { type: 'integer', minimum: 1, maximum: 10_000, default: 100 }
+    }, 'definition', 'cell'),
     answer: personsBehindSchema
-  }, async ({ body: { definition, cell, limit = 100 } }, access, reply) => {
+  }, async ({ body: { definition, cell, as_of: asOf, limit = 100 } }, access, reply) => {
     const question = readQuestion(definition)
     const place = readCell(question, cell)
     return await ask(access, reply, deps, async (asking) => {
-      const { results, ...facts } = await listPersonsBehind(question, place, asking, limit)
+      const { results, ...facts } = await listPersonsBehind(question, place, asking, { limit, asOf })
       const stored = await describePersons(deps.sql, asking.projectId, results.map(({ person_id: person }) => person))
       const names = new Map(stored.map(({ uuid, name, distinct_ids: [id = ''] }) => [uuid, name === '' ? id : name]))
       return {

@@ -12,6 +12,7 @@ const facts = {
   from: { ...string, description: "First day, in the project's time zone." },
   to: { ...string, description: 'Last day, included.' },
   timezone: string,
+  as_of: { ...string, format: 'date-time', description: 'When the query began.' },
   kept_from: { type: ['string', 'null'], description: 'Retention removed events of UTC days before this one; null: no events were removed.' },
   complete_through: {
     type: ['string', 'null'], format: 'date-time',
@@ -89,6 +90,10 @@ export const cellSchema = optional({
   to: { ...stringOrNull, description: 'Paths: later event of the edge; null: all others.' },
   returned: { ...integer, minimum: 0, description: 'Retention: how many periods after the start people returned, from 0, which is everybody.' }
 }, { additionalProperties: false, description: 'Position of a number in the answer.' })
+
+export const asOfSchema = {
+  ...string, format: 'date-time', description: '`as_of` of the answer, for the events it counted. Merges, properties and cohorts are current. Default: now.'
+} as const
 
 export const personsBehindSchema = object({
   ...facts,

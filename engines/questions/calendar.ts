@@ -14,6 +14,13 @@ export interface Calendar {
   weekStarts: 'monday' | 'sunday'
 }
 
+export interface Moment extends Calendar {
+  /** Unix milliseconds. */
+  now: number
+  /** Events stored after this instant do not count; left out: all do. */
+  storedUntil?: number
+}
+
 /** From one instant to before another, in Unix milliseconds, which are beginnings of days. */
 export interface Span {
   from: number
@@ -21,8 +28,7 @@ export interface Span {
 }
 
 /** A range of a question at a moment. */
-export interface ResolvedRange extends Span, Calendar {
-  now: number
+export interface ResolvedRange extends Span, Moment {
   firstDay: Day
   /** Included. */
   lastDay: Day
@@ -71,16 +77,18 @@ export function addPeriods (day: Day, count: number, interval: Exclude<Interval,
  * person by person, it begins with a whole one. `keptFrom` is a day of UTC.
  */
 export function resolveRange (
-  question: Question, { now, keptFrom = null, ...calendar }: Calendar & { now: number, keptFrom?: Day | null }
+  question: Question, { keptFrom = null, ...moment }: Moment & { keptFrom?: Day | null }
 ): ResolvedRange {
   const { range } = question
-  const { timezone } = calendar
-  const weekStarts = question.weekStarts ?? calendar.weekStarts
+  const { timezone, now } = moment
+  const weekStarts = question.weekStarts ?? moment.weekStarts
   const [first, lastDay] = daysOf(range, { timezone, weekStarts, now })
   const firstDay = question.kind === 'trend' || !('interval' in question) ? first : periodOf(first, question.interval, weekStarts)
   const [from, to] = [startOfDay(firstDay, timezone), startOfDay(addPeriods(lastDay, 1, 'day'), timezone)]
   const days = { timezone, weekStarts, now, firstDay, lastDay, from, to }
-  return { ...days, previous: spanBefore(range, days), keptFrom: keptFrom === null ? -Infinity : Date.parse(keptFrom) }
+  const until = moment.storedUntil === undefined ? {} : { storedUntil: moment.storedUntil }
+  const kept = keptFrom === null ? -Infinity : Date.parse(keptFrom)
+  return { ...days, ...until, previous: spanBefore(range, days), keptFrom: kept }
 }
 
 /** Its first day and its last one, included. */

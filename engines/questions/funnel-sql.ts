@@ -90,7 +90,7 @@ function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): stri
 (
     SELECT ${PERSON} AS person, toUInt64(toUnixTimestamp64Milli(timestamp)) AS ms, toUInt64(${mask}) AS steps, ${tag} AS of
     FROM events AS event ${mergesSql(projectId)} ${knownSql(breakdown, projectId)}
-    WHERE ${rowsSql({ projectId, includeBots: funnel.includeBots }, [...steps, ...exclude])} AND ${spanSql(range)} AND steps != 0
+    WHERE ${rowsSql({ projectId, includeBots: funnel.includeBots, range }, [...steps, ...exclude])} AND ${spanSql(range)} AND steps != 0
 ),
 walks AS
 (

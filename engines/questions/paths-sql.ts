@@ -66,7 +66,7 @@ function ofIdsSql (
 ): string {
   return `SELECT event.person_id AS person_id, max(${choiceSql(anchor, projectId)}) AS is_anchor, ${column}
             FROM events AS event ${hasPersonConditions([anchor]) ? mergesSql(projectId) : ''}
-            WHERE ${rowsSql({ projectId, includeBots }, choices)} AND ${spanSql(range)} GROUP BY event.person_id`
+            WHERE ${rowsSql({ projectId, includeBots, range }, choices)} AND ${spanSql(range)} GROUP BY event.person_id`
 }
 
 const ANY: EventChoice = { event: null, where: [] }

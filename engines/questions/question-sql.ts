@@ -2,11 +2,15 @@
 import type { PropertyCondition } from '../operators/property-conditions.ts'
 import { SORTED_LEVELS } from '../operators/property-test.ts'
 import { quoteString } from 'chdb-server/sql-lexer'
-import type { Calendar, Span } from './calendar.ts'
+import type { Calendar, ResolvedRange, Span } from './calendar.ts'
 import type { Breakdown, EventChoice, Interval } from './question.ts'
 
 /** What a question is asked of. */
-export interface Subject { projectId: number, includeBots: boolean }
+export interface Subject {
+  projectId: number
+  includeBots: boolean
+  range?: Pick<ResolvedRange, 'storedUntil'>
+}
 
 /** The marks of a breakdown in the column `tag`; a value stands behind an equals sign. */
 export const TAGS = { all: '', notSet: '-', rest: '+', value: '=' } as const
@@ -46,7 +50,7 @@ export function cohortTagsSql ({ cohorts }: Breakdown, projectId: number, person
  * @param column  Of JSON.
  * @param sorts  The names of objects are sorted, for what depends on their order: it takes 20 ms a query to plan.
  */
-function propertyText (name: string, sorts: boolean, column = 'properties'): string {
+export function propertyText (name: string, sorts: boolean, column = 'properties'): string {
   const key = quoteString(name)
   const type = `JSONType(${column}, ${key})`
   const raw = `JSONExtractRaw(${column}, ${key})`
@@ -64,7 +68,7 @@ function sortedJson (json: string, levels: number): string {
 }
 
 /** A text as a number; NULL for any other text, nan and inf included, which ClickHouse would take for numbers. */
-function textAsNumber (text: string): string {
+export function textAsNumber (text: string): string {
   const number = `toFloat64OrNull(if(match(assumeNotNull(${text}), '^[-+.0-9eE]+$'), ${text}, NULL))`
   return `if(isFinite(${number}), ${number}, NULL)`
 }
@@ -154,13 +158,14 @@ export function hasPersonConditions (choices: readonly EventChoice[]): boolean {
 }
 
 /** The rows of the project that may matter: the names of their events are in the order of the table. */
-export function rowsSql ({ projectId, includeBots }: Subject, choices: readonly EventChoice[]): string {
+export function rowsSql ({ projectId, includeBots, range }: Subject, choices: readonly EventChoice[]): string {
   const names = choices.map(({ event }) => event)
   const known = names.filter((name) => name !== null)
   return [
     `project_id = ${projectId}`,
     ...known.length < names.length ? [] : [`event IN (${[...new Set(known)].map(quoteString).join(', ')})`],
-    ...includeBots ? [] : ['NOT is_bot']
+    ...includeBots ? [] : ['NOT is_bot'],
+    ...range?.storedUntil === undefined ? [] : [`inserted_at <= ${instantSql(range.storedUntil)}`]
   ].join(' AND ')
 }
 

@@ -74,7 +74,7 @@ export function describePeriods (
                 ${choiceSql(start, projectId)}${isFirst ? '' : ` ${isInRange}`} AS is_start, ${choiceSql(returning, projectId)} ${isInRange} AS is_return
             SELECT event.person_id AS person_id, groupBitOr(if(is_start, period, 0)) AS starts, groupBitOr(if(is_return, period, 0)) AS returns
             FROM events AS event ${hasPersonConditions([start, returning]) ? mergesSql(projectId) : ''}
-            WHERE ${rowsSql({ projectId, includeBots: retention.includeBots }, [start, returning])} ${
+            WHERE ${rowsSql({ projectId, includeBots: retention.includeBots, range }, [start, returning])} ${
               isFirst ? '' : `${isInRange} `}AND timestamp < ${instantSql(range.to)} AND (is_start OR is_return)
             GROUP BY event.person_id
         ) AS event ${mergesSql(projectId)}

@@ -31,7 +31,7 @@ function compileSeries (trend: Trend, index: number, projectId: number, range: R
   return `    SELECT ${index + 1} AS series, ${compare ? 'period' : 'toUInt8(0) AS period'}, ${breakdown === null ? `'${TAGS.all}' AS tag` : 'tag'},
         if(grouping(start) = 0, ${startSql(interval)}, '') AS bucket,
         ${measureSql(measure)} AS measure, ${isOfNumbers(series) ? 'toFloat64(sumIf(weight, number IS NULL))' : 'toFloat64(0)'} AS left_out
-    FROM (${eventsSql(trend, series, { projectId, spans, source: range.source, columns: Object.entries(keys).map(([key, sql]) => `${sql} AS ${key}`) })})
+    FROM (${eventsSql(trend, series, { projectId, spans, range, columns: Object.entries(keys).map(([key, sql]) => `${sql} AS ${key}`) })})
     GROUP BY ${Object.keys(keys).join(', ')} WITH ROLLUP HAVING 1${shared}`
 }
 
@@ -58,7 +58,7 @@ export function compileTrendPersons (
     ...breakdown === null ? [] : [`tag = ${quoteString(tag)}`]
   ]
   return `SELECT person, max(happened) AS at, ${measureSql(series.measure)} AS value
-FROM (${eventsSql(trend, series, { projectId, spans: spanSql(span), columns, hasPerson: true })})
+FROM (${eventsSql(trend, series, { projectId, spans: spanSql(span), range, columns, hasPerson: true })})
 ${isIn.length === 0 ? '' : `WHERE ${isIn.join(' AND ')} `}GROUP BY person`
 }
 
@@ -77,8 +77,8 @@ function seriesOf (trend: Trend, index: number): Series {
 /** The events of a series in some spans of time. */
 function eventsSql (
   { includeBots, breakdown }: Trend, series: Series,
-  { projectId, spans, columns, hasPerson = needsPerson(series), source = 'events' }:
-  { projectId: number, spans: string, columns: readonly string[], hasPerson?: boolean, source?: string | undefined }
+  { projectId, spans, range, columns, hasPerson = needsPerson(series) }:
+  { projectId: number, spans: string, range: ResolvedRange, columns: readonly string[], hasPerson?: boolean }
 ): string {
   const { measure, property } = series
   const joinsMerges = hasPerson || hasPersonConditions([series]) || (breakdown !== null && breakdown.type !== 'event')
@@ -89,8 +89,8 @@ function eventsSql (
     ...columns
   ]
   return `SELECT ${all.join(', ')}
-        FROM ${source} AS event ${joinsMerges ? mergesSql(projectId) : ''} ${knownSql(breakdown, projectId)}
-        WHERE ${rowsSql({ projectId, includeBots }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
+        FROM ${range.source ?? 'events'} AS event ${joinsMerges ? mergesSql(projectId) : ''} ${knownSql(breakdown, projectId)}
+        WHERE ${rowsSql({ projectId, includeBots, range }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
 }
 
 const groupSql = (type: string): string => `groups[${quoteString(type)}] AS member`
@@ -101,7 +101,7 @@ function shownTagSql (trend: Trend, of: Series, breakdown: Breakdown, projectId:
   const tag = tagOf(breakdown)
   // A formula computes with the same parts of all series.
   const series = trend.formula === null ? of : seriesOf(trend, 0)
-  const events = eventsSql(trend, series, { projectId, spans: spanSql(range), columns: [`${tag} AS tag`] })
+  const events = eventsSql(trend, series, { projectId, spans: spanSql(range), range, columns: [`${tag} AS tag`] })
   return `if((${tag} AS own) IN (SELECT tag FROM (${events}) GROUP BY tag ORDER BY ${rankSql(series.measure)} DESC, tag LIMIT ${breakdown.limit}), own, '${TAGS.rest}')`
 }
 

@@ -11,7 +11,7 @@ import { AsOf } from './as-of.tsx'
 import { FunnelTimes } from './funnel-times.tsx'
 import { FunnelView } from './funnel-view.tsx'
 import { PathsView } from './paths-view.tsx'
-import { type Behind, type Open, PeopleNumber, PersonsBehind } from './persons-behind.tsx'
+import { type Behind, type Open, PeopleNumber, PersonsBehind, type ViewProps } from './persons-behind.tsx'
 import { LifecycleView, StickinessView } from './activity-view.tsx'
 import { type Answered, type Ask, type Definition, describeComparison, describeConditions, describeEvent, firstEvents, partName, type Point, type TrendAnswer, type TrendLine } from './question-definition.ts'
 import { RetentionView } from './retention-view.tsx'
@@ -35,20 +35,21 @@ export function AnswerPicture (
   const { answer } = answered
   const [behind, setBehind] = useState<Behind>()
   const open: Open = !isFolded && may('person:read') ? setBehind : undefined
+  const view = { answered, definition, isFolded, onAsk, open }
   const unknown = answered.unknown_events
   const sentence = unknown.length > 0 && <Empty>No event of this project ever had the name {unknown.map((name) => `“${showText(name, 100)}”`).join(', ')}. Check the spelling.</Empty>
   if (firstEvents(definition).every((name) => name !== null && unknown.includes(name))) return <>{sentence}</>
   return (
     <>
       {sentence}
-      {answer.kind === 'trend' && <TrendView answered={answered} answer={answer} definition={definition} isFolded={isFolded} onAsk={onAsk} open={open} />}
-      {answer.kind === 'funnel' && <FunnelView answered={answered} answer={answer} definition={definition} isFolded={isFolded} open={open} />}
+      {answer.kind === 'trend' && <TrendView {...view} answer={answer} />}
+      {answer.kind === 'funnel' && <FunnelView {...view} answer={answer} />}
       {answer.kind === 'funnel' && !isFolded && <FunnelTimes answer={answer} open={open} />}
-      {answer.kind === 'paths' && <PathsView answer={answer} definition={definition} open={open} />}
-      {answer.kind === 'retention' && <RetentionView answered={answered} answer={answer} definition={definition} onAsk={onAsk} isFolded={isFolded} open={open} />}
-      {answer.kind === 'lifecycle' && <LifecycleView answered={answered} answer={answer} isFolded={isFolded} open={open} />}
-      {answer.kind === 'stickiness' && <StickinessView answer={answer} unit={'activity' in definition ? definition.interval : ''} open={open} />}
-      {behind !== undefined && <PersonsBehind definition={definition} behind={behind} onClose={() => setBehind(undefined)} />}
+      {answer.kind === 'paths' && <PathsView {...view} answer={answer} />}
+      {answer.kind === 'retention' && <RetentionView {...view} answer={answer} />}
+      {answer.kind === 'lifecycle' && <LifecycleView {...view} answer={answer} />}
+      {answer.kind === 'stickiness' && <StickinessView {...view} answer={answer} />}
+      {behind !== undefined && <PersonsBehind definition={definition} asOf={answered.as_of} behind={behind} onClose={() => setBehind(undefined)} />}
     </>
   )
 }
@@ -93,16 +94,15 @@ function nameLines (lines: readonly TrendLine[], definition: Definition, suffix:
   })
 }
 
-interface TrendViewProps { answered: Answered, answer: TrendAnswer, definition: Definition, isFolded: boolean, onAsk: Ask | undefined, open: Open }
-
-function TrendView ({ answered, answer: { points, lines, previous }, definition, isFolded, onAsk, open }: TrendViewProps) {
+function TrendView ({ answered, answer: { points, lines, previous }, definition, isFolded, onAsk, open }: ViewProps<TrendAnswer>) {
   const { timezone, from } = answered
   const marks = useAnnotations(answered, points)
   const kind = definition.kind === 'trend' ? definition.display ?? 'line' : 'line'
   const now = nameLines(lines, definition, '')
   const before = nameLines(previous?.lines ?? [], definition, ' (before)')
-  const isAsked = ({ series }: TrendLine): boolean => definition.kind === 'trend' && series < definition.series.length
-  const mayOpen = (line: TrendLine): boolean => isAsked(line) && definition.kind === 'trend' && definition.series[line.series]?.measure !== 'groups'
+  /** Undefined of the line of a formula. */
+  const measureOf = ({ series }: TrendLine): string | undefined => definition.kind === 'trend' ? definition.series[series]?.measure : undefined
+  const mayOpen = (line: TrendLine): boolean => ![undefined, 'groups'].includes(measureOf(line))
   const asked = definition.kind === 'trend' && definition.formula !== null ? definition.series.length : 0
   const drawn = chooseLines(now, previous === null ? undefined : before, asked)
     .map(({ line, colour, isBefore }) => ({ ...line, colour, isBefore, of: isBefore ? previous?.points ?? [] : points }))
@@ -129,7 +129,7 @@ function TrendView ({ answered, answer: { points, lines, previous }, definition,
     const start = at === undefined ? null : (isBefore ? previous?.points : points)?.[at]?.start
     const cell = { series: line.series, part: line.part, value: line.value, start, previous: isBefore }
     const title = `${line.title}${start == null ? '' : `, ${pointName(start, timezone)}`}`
-    return <td key={line.title} class='number'><PeopleNumber of={value} title={title} cell={cell} text={formatMeasure(value)} open={mayOpen(line) ? open : undefined} /></td>
+    return <td key={line.title} class='number'><PeopleNumber of={value} people={measureOf(line) === 'people' ? value : null} title={title} cell={cell} text={formatMeasure(value)} open={mayOpen(line) ? open : undefined} /></td>
   })
   const table = (
     <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${title}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${title}`)]}>

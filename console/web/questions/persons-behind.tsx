@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { Schema } from '../../api-types.ts'
+import type { Answer, Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { toCsv } from '../boards/answer-table.ts'
 import { TextsDialog } from '../confirm.tsx'
@@ -10,7 +10,8 @@ import { fileName, offerFile } from '../offer-file.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Checkbox, Dialog, Show, Time } from '../states.tsx'
-import type { Definition } from './question-definition.ts'
+import { describeAsOf } from './as-of.tsx'
+import type { Answered, Ask, Definition } from './question-definition.ts'
 
 /** Position of a number in an answer, as the API takes it. */
 export interface Cell {
@@ -29,31 +30,34 @@ export interface Cell {
   to?: string | null
 }
 
-/** A number of an answer whose persons can be listed. */
-export interface Behind { title: string, cell: Cell }
+/** A number of an answer whose persons can be listed. `people`: the number, if it is one of people. */
+export interface Behind { title: string, cell: Cell, people?: number | null | undefined }
 
 /** Opens the persons behind a number; undefined where they cannot be seen. */
 export type Open = ((behind: Behind) => void) | undefined
 
-interface BehindAnswer {
-  people: number
-  results: { person_id: string, at: string | null, value: number | null, name: string, is_known: boolean }[]
-}
+/** What each kind of answer is drawn from. `isFolded`: as on a board, with its table behind a fold. */
+export interface ViewProps<A> { answered: Answered, answer: A, definition: Definition, isFolded: boolean, onAsk: Ask | undefined, open: Open }
+
+type BehindAnswer = Answer<'/api/projects/{project_id}/questions/persons', 'post'>
 
 /** Persons shown, and persons in a file. */
 const [LISTED, EXPORTED] = [100, 10_000]
 
 /** A number that opens its persons, if there are any. */
 export function PeopleNumber (
-  { of, text = formatCount(of), title, cell, open }: Behind & { of: number | null | undefined, text?: string, open: Open }
+  { of, text = formatCount(of), open, ...behind }: Behind & { of: number | null | undefined, text?: string, open: Open }
 ) {
   if (open === undefined || of == null || of === 0) return <>{text}</>
-  return <button type='button' class='quiet' aria-label={`${text}: list the persons of ${title}`} onClick={() => open({ title, cell })}>{text}</button>
+  return <button type='button' class='quiet' aria-label={`${text}: list the persons of ${behind.title}`} onClick={() => open({ people: of, ...behind })}>{text}</button>
 }
 
-export function PersonsBehind ({ definition, behind: { title, cell }, onClose }: { definition: Definition, behind: Behind, onClose: () => void }) {
+/** `asOf` is when the answer was computed. */
+interface PersonsBehindProps { definition: Definition, asOf: string, behind: Behind, onClose: () => void }
+
+export function PersonsBehind ({ definition, asOf, behind: { title, cell, people: counted }, onClose }: PersonsBehindProps) {
   const ask = async (limit: number, signal?: AbortSignal): Promise<BehindAnswer> =>
-    await request<BehindAnswer>(`/api/projects/${projectId.value}/questions/persons`, { method: 'POST', body: { definition, cell, limit }, ...signal && { signal } })
+    await request<BehindAnswer>(`/api/projects/${projectId.value}/questions/persons`, { method: 'POST', body: { definition, cell, as_of: asOf, limit }, ...signal && { signal } })
   const list = useLoaded(`persons ${JSON.stringify(cell)}`, async (signal) => await ask(LISTED, signal))
   const [isNaming, setNaming] = useState(false)
   async function download (): Promise<void> {
@@ -69,6 +73,9 @@ export function PersonsBehind ({ definition, behind: { title, cell }, onClose }:
           const hasValues = results.some(({ value }) => value !== null && value !== 1)
           return (
             <>
+              {counted != null && counted !== people && (
+                <p role='status'>{formatCount(people)} now, {formatCount(counted)} {describeAsOf(asOf)}: since then, persons were merged, removed or changed, a cohort was refreshed, or an event of that moment was stored.</p>
+              )}
               <p class='hint'>{formatCounted(people, 'person', 'persons')}{people > LISTED && `, the first ${LISTED} are listed`}{hasTimes && ', latest first'}.</p>
               <Rows
                 label='Persons' of={results} columns={[
@@ -81,7 +88,7 @@ export function PersonsBehind ({ definition, behind: { title, cell }, onClose }:
           )
         }}
       </Show>
-      {isNaming && <SaveCohort title={title} question={{ definition, cell }} onClose={() => setNaming(false)} />}
+      {isNaming && <SaveCohort title={title} question={{ definition, cell }} asOf={asOf} onClose={() => setNaming(false)} />}
       <p class='actions'>
         {may('feature_flag:write') && <button type='button' onClick={() => setNaming(true)}>Save as a cohort …</button>}
         <button type='button' onClick={() => { void download() }}>CSV</button>
@@ -91,19 +98,19 @@ export function PersonsBehind ({ definition, behind: { title, cell }, onClose }:
   )
 }
 
-interface SaveCohortProps { title: string, question: { definition: Definition, cell: Cell }, onClose: () => void }
+interface SaveCohortProps { title: string, question: { definition: Definition, cell: Cell }, asOf: string, onClose: () => void }
 
-/** Keeps who is behind the number now, or finds them again every few minutes. */
-function SaveCohort ({ title, question, onClose }: SaveCohortProps) {
+/** Keeps who is behind the number, or finds them again every few minutes. */
+function SaveCohort ({ title, question, asOf, onClose }: SaveCohortProps) {
   const [saved, setSaved] = useState<Schema<'Cohort'>>()
   const [living, setLiving] = useState(false)
   const save = async (texts: Record<string, string>): Promise<void> =>
-    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question, living } }))
+    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question, living, ...!living && { as_of: asOf } } }))
   if (saved === undefined) {
     return (
       <TextsDialog title='Save as a cohort' texts={{ name: title.slice(0, 200) }} save={save} onClose={() => {}}>
         <Checkbox label='Living: found again every five minutes' isOn={living} onChange={setLiving} />
-        <p class='hint'>{living ? 'All persons behind this number; a number of a fixed day stays that of the day.' : 'These persons, as of now. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.'}</p>
+        <p class='hint'>{living ? 'All persons behind this number; a number of a fixed day stays that of the day.' : 'These persons. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.'}</p>
       </TextsDialog>
     )
   }
