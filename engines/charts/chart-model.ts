@@ -32,9 +32,8 @@ export interface ChartModel {
   left: number
 }
 
-/** Points of a line, bars of a bar chart. */
+/** Points of a line, bars of one color. */
 const MAX_POINTS = 2000
-const MAX_BARS = 60
 export const MAX_SERIES = 5
 
 /** @returns null when the result has no column of numbers. */
@@ -53,7 +52,7 @@ export function chooseColumns (columns: readonly Column[], choice: ChartChoice):
 export function buildChart (
   columns: readonly Column[], rows: readonly Value[][], { kind, x, y }: ChartColumns
 ): ChartModel {
-  const drawn = rows.slice(0, kind === 'bar' ? MAX_BARS : MAX_POINTS)
+  const drawn = rows.slice(0, MAX_POINTS)
   const type = columns[x]?.type ?? ''
   const labels = drawn.map((row) => formatValue(row[x] ?? null, type))
   const position = drawn.map((row, index) => placeOf(row[x] ?? null, type) ?? index)

@@ -24,13 +24,21 @@ export function chooseLines<Line extends Pick<TrendLine, 'series' | 'part' | 'va
   })
 }
 
+type Steps = FunnelAnswer['parts'][number]['steps']
+
+/** How many people reached the step before and not this one, which is counted from 1. */
+export function lostBefore (steps: Steps, step: number): number {
+  const [before, here] = [steps[step - 2], steps[step - 1]]
+  return before === undefined ? 0 : (before.people ?? 0) - (here?.people ?? 0)
+}
+
 /** The bar of a step: who reached it, and beside them who was lost since the step before. */
 export interface StepBar { name: string, share: number, before: number, lost: number, reached: string, left: string }
 
-export function describeSteps (steps: FunnelAnswer['parts'][number]['steps']): StepBar[] {
+export function describeSteps (steps: Steps): StepBar[] {
   return steps.map(({ name, people, conversion }, index) => {
     const before = steps[index - 1]
-    const lost = (before?.people ?? 0) - (people ?? 0)
+    const lost = lostBefore(steps, index + 1)
     return {
       name: `${index + 1}. ${name}`, share: conversion ?? 0, before: before?.conversion ?? conversion ?? 0, lost,
       reached: `${formatCount(people)} · ${formatShare(conversion)}`,

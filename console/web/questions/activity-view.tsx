@@ -4,12 +4,10 @@ import { type Column, Rows } from '../frame/lists.tsx'
 import { Chart } from '../sql/result-chart.tsx'
 import { Numbers } from '../states.tsx'
 import { AnnotationList, useAnnotations } from './annotations.tsx'
-import { type Open, PeopleNumber } from './persons-behind.tsx'
-import type { Answered, LifecycleAnswer, StickinessAnswer } from './question-definition.ts'
+import { PeopleNumber, type ViewProps } from './persons-behind.tsx'
+import type { LifecycleAnswer, StickinessAnswer } from './question-definition.ts'
 
-interface LifecycleViewProps { answered: Answered, answer: LifecycleAnswer, isFolded: boolean, open: Open }
-
-export function LifecycleView ({ answered, answer: { points, states }, isFolded, open }: LifecycleViewProps) {
+export function LifecycleView ({ answered, answer: { points, states }, isFolded, open }: ViewProps<LifecycleAnswer>) {
   const { timezone } = answered
   const marks = useAnnotations(answered, points)
   const names = points.map(({ start }) => pointName(start, timezone))
@@ -38,7 +36,8 @@ export function LifecycleView ({ answered, answer: { points, states }, isFolded,
   )
 }
 
-export function StickinessView ({ answer: { counts }, unit, open }: { answer: StickinessAnswer, unit: string, open: Open }) {
+export function StickinessView ({ answer: { counts }, definition, open }: ViewProps<StickinessAnswer>) {
+  const unit = 'activity' in definition ? definition.interval : ''
   const everybody = counts.reduce<number | null>((sum, { people }) => people === null || sum === null ? null : sum + people, 0)
   return (
     <>

@@ -130,7 +130,7 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
 }
 
 /** Those of flags that a query has as well. */
-const OPERATORS_OF_EVENTS = Object.entries(OPERATORS).filter(([name]) => !/^(?:is_date|semver)/.test(name))
+const QUERY_OPERATORS = Object.entries(OPERATORS).filter(([name]) => !/^(?:is_date|semver)/.test(name))
 
 const NO_CONDITION: PropertyFilter = { key: '', operator: 'exact', value: '' }
 const IN_COHORT: PropertyFilter = { type: 'cohort', key: 'id', operator: 'in', value: '' }
@@ -154,7 +154,7 @@ function ConditionFields ({ filter, label, names, withPersons, withCohorts, onCh
         : (
           <>
             <PropertyField label={withPersons || withCohorts ? '-Property' : 'where'} value={filter.key} names={names} isOfPerson={filter.type === 'person'} onChange={(key) => onChange({ ...filter, key })} />
-            <ComparisonFields of={filter} operators={OPERATORS_OF_EVENTS} onChange={onChange} />
+            <ComparisonFields of={filter} operators={QUERY_OPERATORS} onChange={onChange} />
           </>
           )}
       <button type='button' onClick={() => onChange(null)}>Remove<span class='hidden'> {label}</span></button>

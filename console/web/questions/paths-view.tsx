@@ -1,15 +1,15 @@
 import { formatCount, formatShare, shareOf, showText } from '../format.ts'
 import { type Column, Rows } from '../frame/lists.tsx'
 import { Empty } from '../states.tsx'
-import { type Open, PeopleNumber } from './persons-behind.tsx'
-import { type Definition, describeEvent, type PathsAnswer } from './question-definition.ts'
+import { PeopleNumber, type ViewProps } from './persons-behind.tsx'
+import { describeEvent, type PathsAnswer } from './question-definition.ts'
 
 type Edge = PathsAnswer['edges'][number]
 
 const nameOf = (event: string | null): string => event === null ? '(all others)' : showText(event, 60)
 
 /** Edges of paths by step, with how many people went over each. */
-export function PathsView ({ answer: { people, paths, edges }, definition, open }: { answer: PathsAnswer, definition: Definition, open: Open }) {
+export function PathsView ({ answer: { people, paths, edges }, definition, open }: ViewProps<PathsAnswer>) {
   if (definition.kind !== 'paths') return null
   const anchor = definition.from ?? definition.to
   const event = anchor === null ? '' : showText(describeEvent(anchor), 300)

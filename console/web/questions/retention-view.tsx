@@ -1,13 +1,11 @@
 import { formatShare, shareOf, showText } from '../format.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Empty, Numbers, Table } from '../states.tsx'
-import { type Open, PeopleNumber } from './persons-behind.tsx'
-import { type Answered, type Ask, type Definition, describeEvent, meanReturn, type RetentionAnswer } from './question-definition.ts'
-
-interface RetentionViewProps { answered: Answered, answer: RetentionAnswer, definition: Definition, onAsk?: Ask | undefined, isFolded: boolean, open: Open }
+import { PeopleNumber, type ViewProps } from './persons-behind.tsx'
+import { describeEvent, meanReturn, type RetentionAnswer } from './question-definition.ts'
 
 /** Who came back: their weighted mean as a line, and each period in which people started as a row. */
-export function RetentionView ({ answered: { kept_from: kept }, answer, definition, onAsk, isFolded, open }: RetentionViewProps) {
+export function RetentionView ({ answered: { kept_from: kept }, answer, definition, onAsk, isFolded, open }: ViewProps<RetentionAnswer>) {
   const asked = Math.max(0, ...answer.cohorts.map(({ returned }) => returned.length))
   // It begins with the first data; what retention removed had some, perhaps.
   const cohorts = answer.cohorts.slice(Math.max(0, answer.cohorts.findIndex(({ people }) => people === null ? kept !== null : people > 0)))
