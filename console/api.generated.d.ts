@@ -144,7 +144,7 @@ export interface paths {
         put?: never;
         /**
          * Invite a person to log in
-         * @description Creates the user or gives an existing one these roles and a new link, which works once and for 7 days, and with which the person sets a password. No mail is sent. For administrators of all projects.
+         * @description Creates the user, or gives an existing one these roles. The link sets a password, works once, and expires after 7 days. No mail is sent. For administrators of all projects.
          *
          *     Requires the scope *.
          */
@@ -214,7 +214,7 @@ export interface paths {
         put?: never;
         /**
          * Replace a personal key
-         * @description The new key has the same rights and expiry. Revoking the requesting key, or the key that created the old one, revokes it too. The old key is accepted for a grace period.
+         * @description The new key has the same rights and expiry. Revoking the requesting key, or the key that created the old one, revokes it as well. The old key is accepted for a grace period.
          *
          *     Requires the scope user:write.
          */
@@ -364,7 +364,7 @@ export interface paths {
         put?: never;
         /**
          * Show when an alert would have fired
-         * @description Evaluates the closed windows of 30 days. Of a saved query, as many as run within 45 s, newest first.
+         * @description Evaluates the closed windows of the last 30 days; for a saved query, as many as run within 45 s, newest first.
          *
          *     Requires the scope query:read.
          */
@@ -492,7 +492,7 @@ export interface paths {
         };
         /**
          * Answer the tiles of a board
-         * @description Answers are cached while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.
+         * @description Answers are cached while the watermark is at most a minute past complete_through. Saved queries require a key for all projects.
          *
          *     Requires the scope query:read.
          */
@@ -520,7 +520,7 @@ export interface paths {
         put?: never;
         /**
          * Create a link to a board
-         * @description Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.
+         * @description Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is created, has not been changed since, and your key covers all projects.
          *
          *     Requires the scope query:write.
          */
@@ -776,7 +776,7 @@ export interface paths {
         put?: never;
         /**
          * Erase or anonymise persons, or erase events
-         * @description Of `distinct_ids`, with or without a person, or of `persons` that match: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. Of `events`: only the events that match. A restored backup, an import, a replay or an old spool does not bring back what happened before.
+         * @description For `distinct_ids`, with or without a person, or for matching `persons`, erases: events, the persons with all their distinct ids, samples of warnings, queued notifications, dead letters, groups with such a key, and rows of exports. For `events`, erases only matching events. A restored backup, an import, a replay or an old spool does not bring erased data back.
          *
          *     Requires the scope person:write.
          */
@@ -1164,7 +1164,7 @@ export interface paths {
         };
         /**
          * List the hashes of stored events of a day
-         * @description In order of uuid as ClickHouse has it, distinct id and name. `identity` is sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds.
+         * @description Ordered by uuid (in ClickHouse order), distinct id and name. `identity` is sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds.
          *
          *     Requires the scope event:read.
          */
@@ -1186,7 +1186,7 @@ export interface paths {
         };
         /**
          * Watch events as they arrive
-         * @description Stored events within two seconds, and samples of dropped, quarantined and refused ones. Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.
+         * @description Stored events within two seconds, and samples of dropped, quarantined and refused ones. Server-sent events, until the client disconnects or the key loses the right to read events. Each has one FeedBatch as data.
          *
          *     Requires the scope event:read.
          */
@@ -1264,7 +1264,7 @@ export interface paths {
         };
         /**
          * Plan the size and length of an experiment
-         * @description By what the people of the project did in the last days, with and without CUPED. For drafts, too.
+         * @description Based on recent activity in the project, with and without CUPED. Works for drafts, too.
          *
          *     Requires the scope experiment:read.
          */
@@ -1308,7 +1308,7 @@ export interface paths {
         };
         /**
          * Retrieve the results of the secondary metrics of an experiment
-         * @description Metrics with the role primary are corrected together with filters; all others are explored: their p-values stand alone.
+         * @description P-values of metrics with the role primary are corrected together with that of filters; those of all other metrics are uncorrected.
          *
          *     Requires the scope experiment:read.
          */
@@ -1330,7 +1330,7 @@ export interface paths {
         };
         /**
          * Measure a holdout
-         * @description Compares people in the holdout with everybody else who was asked about a flag that has it: the effect of all these flags together.
+         * @description Compares people in the holdout with everyone else who was evaluated for a flag with that holdout: the combined effect of these flags.
          *
          *     Requires the scope experiment:read.
          */
@@ -1736,7 +1736,7 @@ export interface paths {
         put?: never;
         /**
          * Stop an import
-         * @description Ends at its next report. The same command or request resumes it.
+         * @description It stops at its next report. The same command or request resumes it.
          *
          *     Requires the scope event:write.
          */
@@ -1780,7 +1780,7 @@ export interface paths {
         put?: never;
         /**
          * Run an import on the server
-         * @description Runs `millrace import` on an export listed by `files`. Also needs the scopes project:read and event:read. Repeating the request resumes a stopped import. An API process runs two imports at a time, of different projects.
+         * @description Runs `millrace import` on an export listed by `files`. Also requires the scopes project:read and event:read. Repeating the request resumes a stopped import. An API process runs two imports at a time, of different projects.
          *
          *     Requires the scope event:write.
          */
@@ -1800,7 +1800,7 @@ export interface paths {
         };
         /**
          * Count ingestion warnings by reason
-         * @description Everything that was dropped, changed or refused, most frequent first, with the last hour by minute and sample cases. By minute: the table ingestion_warnings in ClickHouse.
+         * @description Everything dropped, changed or refused, most frequent first, with counts per minute of the last hour and samples. The table ingestion_warnings in ClickHouse has all minutes.
          *
          *     Requires the scope event:read.
          */
@@ -1897,7 +1897,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a person
-         * @description By person id, including ids from before a merge. Later events create a new person. Not searched: dead letters, events in spools, groups whose key or properties name the person, properties of the events of others, backups, and tables that users made.
+         * @description By person id, including ids from before a merge. Later events create a new person. Not searched: dead letters, events in spools, groups whose key or properties name the person, properties of the events of others, backups, and tables created by users.
          *
          *     Requires the scope person:write.
          */
@@ -1916,7 +1916,7 @@ export interface paths {
         };
         /**
          * Show the history of a person
-         * @description Its distinct ids, when a merge assigned each, and the events that asked for merges.
+         * @description Its distinct ids, when a merge assigned each, and the events that requested merges.
          *
          *     Requires the scope person:read.
          */
@@ -1962,7 +1962,7 @@ export interface paths {
         put?: never;
         /**
          * Undo a merge
-         * @description Computes the persons again as if the merge had never happened; its event still counts, with the properties that it sets. Another event that merges the same ids keeps them together.
+         * @description Recomputes the persons as if the merge had never happened. The event itself still counts and sets its properties. Another event that merges the same ids keeps them together.
          *
          *     Requires the scope person:write.
          */
@@ -2284,7 +2284,7 @@ export interface paths {
         put?: never;
         /**
          * List the persons behind a number
-         * @description The query of the answer, narrowed to one of its numbers. Latest first. Also needs the scope person:read.
+         * @description Runs the query of the answer for one of its numbers. Latest first. Also requires the scope person:read.
          *
          *     Requires the scope query:read.
          */
@@ -2638,7 +2638,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test to a target
-         * @description Waits up to 12 s for its delivery, which is tried once and in order.
+         * @description Waits up to 12 s for delivery, which is attempted once, after everything queued before it.
          *
          *     Requires the scope project:write.
          */
@@ -2680,7 +2680,7 @@ export interface paths {
         };
         /**
          * List the record
-         * @description Who changed what, logged in, was refused, or read persons or SQL. Newest first.
+         * @description Changes, logins, refusals, and reads of persons and SQL, newest first.
          *
          *     Requires the scope *.
          */
@@ -2732,7 +2732,7 @@ export interface paths {
         put?: never;
         /**
          * Set a retention rule
-         * @description Older data is permanently deleted within an hour. For keys of all projects.
+         * @description Older data is permanently deleted within an hour. Requires a key for all projects.
          *
          *     Requires the scope *.
          */
@@ -2815,7 +2815,7 @@ export interface paths {
         put?: never;
         /**
          * Run a query
-         * @description Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. For keys of all projects.
+         * @description Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. Requires a key for all projects.
          *
          *     Requires the scope query:read.
          */
@@ -2837,7 +2837,7 @@ export interface paths {
         put?: never;
         /**
          * Download the result of a query
-         * @description The whole result, or an error: at most 200000000 bytes. In CSV, an apostrophe precedes text that a spreadsheet would run as a formula. For keys of all projects.
+         * @description The whole result, or an error: at most 200000000 bytes. In CSV, an apostrophe precedes text that a spreadsheet would run as a formula. Requires a key for all projects.
          *
          *     Requires the scope query:read.
          */
@@ -2857,7 +2857,7 @@ export interface paths {
         };
         /**
          * List the tables that queries can read
-         * @description With their columns. For keys of all projects.
+         * @description With their columns. Requires a key for all projects.
          *
          *     Requires the scope query:read.
          */
@@ -2879,7 +2879,7 @@ export interface paths {
         };
         /**
          * Show the status of the installation
-         * @description Throughput, backlogs and failures of all parts. The first answer takes a second, to measure rates. For keys of all projects.
+         * @description Throughput, backlogs and failures of all parts. The first answer takes a second, to measure rates. Requires a key for all projects.
          *
          *     Requires the scope project:read.
          */
@@ -2935,7 +2935,7 @@ export interface paths {
         head?: never;
         /**
          * Change the roles of a user, or disable the user
-         * @description Disabling ends all sessions of the user and revokes all keys that the user has or made; enabling does not bring them back. For administrators of all projects.
+         * @description Disabling ends all sessions of the user and permanently revokes all keys that the user has or made. For administrators of all projects.
          *
          *     Requires the scope *.
          */
@@ -2971,7 +2971,7 @@ export interface paths {
         };
         /**
          * Show the watermark and the stage that delays it
-         * @description Every acknowledged event received before complete_through is stored. For keys of all projects.
+         * @description Every acknowledged event received before complete_through is stored. Requires a key for all projects.
          *
          *     Requires the scope project:read.
          */
@@ -2996,7 +2996,7 @@ export interface paths {
         post?: never;
         /**
          * Stop waiting for a lost spool folder
-         * @description Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.
+         * @description Acknowledged events in it will never be stored, and the watermark advances past them. Requires a key for all projects.
          *
          *     Requires the scope *.
          */
@@ -3089,7 +3089,7 @@ export interface paths {
         };
         /**
          * Definitions for SDKs that evaluate locally
-         * @description Needs a personal key as bearer, and the project API key as query parameter token.
+         * @description Requires a personal key as bearer and the project API key as query parameter token.
          */
         get: operations["getFlagsDefinitions"];
         put?: never;
@@ -3105,7 +3105,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         Alert: {
-            /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+            /** @description A trend with one series or a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose value is the first column of the first row; or a board, which is sent as a report. */
             about: {
                 id: number;
                 /** @enum {string} */
@@ -3134,19 +3134,19 @@ export interface components {
             enabled: boolean;
             /**
              * Format: date-time
-             * @description End of the last window; null before the first.
+             * @description End of the last evaluated window; null before the first.
              */
             evaluated_through: string | null;
             /**
-             * @description Windows in UTC; week: from Monday, of boards only.
+             * @description Window length, UTC; week: from Monday, for boards only.
              * @enum {string}
              */
             every: "hour" | "day" | "week";
             id: number;
             is_firing: boolean;
-            /** @description Why the next window cannot be evaluated. It is retried. */
+            /** @description Why the next window could not be evaluated; it is retried. */
             last_error: string | null;
-            /** @description Unique in the project; of annotations, at one time. */
+            /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
             /** @description Ids of targets. */
             targets: number[];
@@ -3176,7 +3176,7 @@ export interface components {
             } | null;
             description: string;
             id: number;
-            /** @description Unique in the project; of annotations, at one time. */
+            /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
             /** @description Id of the project. */
             team_id: number;
@@ -3199,7 +3199,7 @@ export interface components {
             } | null;
             description: string;
             id: number;
-            /** @description Unique in the project; of annotations, at one time. */
+            /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
             /** @description Id of the project. */
             team_id: number;
@@ -3240,10 +3240,10 @@ export interface components {
         Cohort: {
             /**
              * Format: date-time
-             * @description When the members were found that questions, and flags except for properties, use; null: not yet.
+             * @description Time of the last refresh. Questions use its members, and so do flags, except for a cohort by properties. Null: none yet.
              */
             as_of: string | null;
-            /** @description Why the last refresh failed; empty: it did not. The members before it stay. */
+            /** @description Why the last refresh failed, which keeps the previous members; empty if it succeeded. */
             error: string;
             /** @description As written; null for a list and a question. */
             filters: {
@@ -3253,14 +3253,14 @@ export interface components {
             /** @description true: a list of persons instead of filters. */
             is_static: boolean;
             /**
-             * @description All but `list` are living: the members are found again every few minutes.
+             * @description All but `list` are living: their members are refreshed every few minutes.
              * @enum {string}
              */
             kind: "properties" | "behavior" | "question" | "list";
             name: string;
-            /** @description Members as of `as_of`, of a list now; null: not counted yet. */
+            /** @description Number of members as of `as_of`; for a list, as of now. Null: not counted yet. */
             people: number | null;
-            /** @description The number whose persons are the members; null for all others. */
+            /** @description The number in an answer whose persons are the members; null for other kinds. */
             question: {
                 /** @description Position of a number in the answer. */
                 cell: {
@@ -3269,7 +3269,7 @@ export interface components {
                     /** @description Funnel: people who reached the step in this range of its `times`. */
                     from_ms?: number;
                     /**
-                     * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                     * @description Funnel: reached: people who reached the step; lost: people who reached only the step before.
                      * @enum {string}
                      */
                     outcome?: "reached" | "lost";
@@ -3282,7 +3282,7 @@ export interface components {
                     periods?: number;
                     /** @description Trend: a value of the previous period. */
                     previous?: boolean;
-                    /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                    /** @description Retention: period after the start in which people returned; 0: everyone who started. */
                     returned?: number;
                     /** @description Trend: index of the series, from 0. */
                     series?: number;
@@ -3333,7 +3333,7 @@ export interface components {
         Erasure: {
             /**
              * Format: date-time
-             * @description When a count found nothing left in ClickHouse; null: not yet.
+             * @description When a count confirmed that nothing is left in ClickHouse; null: not yet.
              */
             done_at: string | null;
             /** @description What was found where. */
@@ -3343,13 +3343,13 @@ export interface components {
             }[];
             id: number;
             /**
-             * @description Persons with everything, events of a filter, or persons who were anonymised.
+             * @description persons: with all their data; events: those that match a filter; anonymised: persons whose ids were replaced.
              * @enum {string}
              */
             of: "persons" | "events" | "anonymised";
             /**
              * Format: date-time
-             * @description Events that happened before are erased; later ones are new.
+             * @description Events from before this time are erased; later ones are stored.
              */
             requested_at: string;
         };
@@ -3555,7 +3555,7 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
-            /** @description An object or an array of metrics, as it was written. */
+            /** @description An object or an array of metrics, as written. */
             secondary_metrics: unknown;
             /**
              * Format: date-time
@@ -3580,7 +3580,7 @@ export interface components {
                 uuid: string;
             } | null;
             description: string;
-            /** @description Of events; null: all. Manifests count what it leaves out. */
+            /** @description Event filter; null: all events. Manifests count the events it excludes. */
             filter: {
                 /**
                  * @description Names; null: all.
@@ -3588,7 +3588,7 @@ export interface components {
                  */
                 events: string[] | null;
                 /**
-                 * @description Conditions on properties, as those of questions.
+                 * @description Conditions on properties, as in questions.
                  * @default []
                  */
                 where: {
@@ -3596,12 +3596,12 @@ export interface components {
                 }[];
             } | null;
             id: number;
-            /** @description Unique in the project; of annotations, at one time. */
+            /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
-            /** @description Windows wait until it goes on; erasures are still carried out. */
+            /** @description true: no windows are written until it resumes; erasures are still applied. */
             paused: boolean;
             /**
-             * @description Length of the windows, UTC. Never changes.
+             * @description Window length; windows are aligned to UTC. Cannot be changed.
              * @enum {string}
              */
             schedule: "hour" | "day";
@@ -3613,7 +3613,7 @@ export interface components {
                 /** @default  */
                 bucket: string;
                 /**
-                 * @description URL of the service; empty: that of Amazon for the region.
+                 * @description Service URL; empty: Amazon S3 in the region.
                  * @default
                  */
                 endpoint: string;
@@ -3623,7 +3623,7 @@ export interface components {
                  */
                 kind: "folder" | "s3";
                 /**
-                 * @description Before each name, such as `millrace/`.
+                 * @description Prefix of every object name, such as `millrace/`.
                  * @default
                  */
                 prefix: string;
@@ -3644,7 +3644,7 @@ export interface components {
             bytes: number;
             /**
              * Format: date-time
-             * @description The watermark: windows that end before are closed. null: unknown.
+             * @description The watermark: windows that end before it are closed. Null: unknown.
              */
             complete_through: string | null;
             /**
@@ -3652,14 +3652,14 @@ export interface components {
              * @description End of the last window that was written; null: none yet.
              */
             done_through: string | null;
-            /** @description Of the last try; empty if that succeeded. */
+            /** @description Error of the last attempt; empty if it succeeded. */
             error: string;
             /** @description Files of the newest revisions. */
             files: number;
             /** @description Of its files, in the target. */
             folder: string;
             id: number;
-            /** @description Age of the end of the oldest window that is not written; 0 while paused. */
+            /** @description Time since the end of the oldest unwritten window; 0 while paused. */
             lag_seconds: number;
             /** @description Revisions that are still to be written. */
             planned: number;
@@ -3748,7 +3748,7 @@ export interface components {
                 [key: string]: unknown;
             };
             detail: {
-                /** @description Changed fields; empty for the creation of the flag. */
+                /** @description Changed fields; empty if the flag was created. */
                 changes: {
                     /** @enum {string} */
                     action: "changed";
@@ -3792,17 +3792,17 @@ export interface components {
             version: number;
         };
         FeedBatch: {
-            /** @description False while ClickHouse is unavailable: nothing can be seen then. */
+            /** @description false: ClickHouse is unavailable, so stored events cannot be shown. */
             connected: boolean;
             events: {
                 /** @description When it was received, epoch milliseconds. */
                 at: number;
                 distinctId: string;
-                /** @description Why it was dropped, or its request refused; null when it was stored or quarantined. */
+                /** @description Why the event was dropped or its request refused; null if stored or quarantined. */
                 drop: string | null;
                 /** @description As stored; as sent when it was dropped. Empty when unknown, as are the other texts. */
                 event: string;
-                /** @description It does not meet its schema and is a dead letter. */
+                /** @description true: it violates its schema and is a dead letter. */
                 isQuarantined: boolean;
                 lib: string;
                 libVersion: string;
@@ -4004,13 +4004,13 @@ export interface components {
         ListedEvent: {
             distinct_id: string;
             event: string;
-            /** @description The user agent says that it is a crawler, a monitor or another program. */
+            /** @description The user agent identifies a crawler, a monitor or another program. */
             is_bot: boolean;
             lib: string;
             lib_version: string;
             /**
              * Format: uuid
-             * @description The person that the event belongs to now, merges included.
+             * @description Current person of the event, after merges.
              */
             person_id: string;
             /** @description Page URL, else screen name; empty without either. */
@@ -4026,7 +4026,7 @@ export interface components {
             uuid: string;
         };
         MetricResults: {
-            /** @description What was done to the values before they were compared. */
+            /** @description Adjustments made to the values before the comparison. */
             adjustments: {
                 /** @description Null when it is off. */
                 cuped: {
@@ -4072,13 +4072,13 @@ export interface components {
             expected_loss: number | null;
             exposures: {
                 /**
-                 * @description Whether they are left out, or count for the first variant.
+                 * @description exclude: they are left out; first_seen: they count for their first variant.
                  * @enum {string}
                  */
                 multiple_variant_handling?: "exclude" | "first_seen";
                 /** @description People who saw several variants. */
                 multiple_variants: number;
-                /** @description mismatch: true when the split is not the one the flag gives; then trust no other number. */
+                /** @description mismatch: true if the observed split differs from that of the flag; then no other number can be trusted. */
                 sample_ratio: {
                     [key: string]: unknown;
                 } | null;
@@ -4090,7 +4090,7 @@ export interface components {
             guardrail: {
                 /** @enum {string} */
                 goal: "increase" | "decrease";
-                /** @description Loss that is allowed, in percent of the baseline. */
+                /** @description Tolerated loss, in percent of the baseline. */
                 margin: number;
                 variants: {
                     /** @enum {string} */
@@ -4111,20 +4111,20 @@ export interface components {
                 [key: string]: unknown;
             };
             p_value: number | null;
-            /** @description By variant: probability to be the best. */
+            /** @description By variant: probability of being the best. */
             probability: {
                 [key: string]: unknown;
             };
             /**
-             * @description Secondary metrics are explored: their p-values are not corrected for each other.
+             * @description P-values of secondary metrics are exploratory: not corrected for multiple comparisons.
              * @enum {string}
              */
             role: "primary" | "secondary" | "guardrail";
-            /** @description People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far. */
+            /** @description People and days needed to see minimum_detectable_effect (in percent), based on the baseline so far. */
             sample_size: {
                 [key: string]: unknown;
             } | null;
-            /** @description How things stood at the end of each day, for plotting; beyond 60 days of every n-th, counted back from the last. */
+            /** @description Results as of the end of each day, for plotting; beyond 60 days, every n-th day, counted back from the last. */
             series: ({
                 /** Format: date */
                 day: string;
@@ -4162,11 +4162,11 @@ export interface components {
                 comparison: {
                     [key: string]: unknown;
                 } | null;
-                /** @description Holds the true value with 95 % probability. */
+                /** @description Contains the true value with 95 % probability. */
                 credible_interval: (number | null)[] | null;
-                /** @description What choosing it costs on average if another is better. */
+                /** @description Average loss from choosing this variant if another is better. */
                 expected_loss: number | null;
-                /** @description People (or groups) who saw the variant, and no other. */
+                /** @description People (or groups) who saw only this variant. */
                 exposed: number;
                 /** @description The same with 50 %. */
                 inner_credible_interval?: (number | null)[] | null;
@@ -4175,7 +4175,7 @@ export interface components {
                 mean: number | null;
                 /** @description Of these, people with a value: fewer than exposed for a mean only. */
                 measured: number;
-                /** @description Probability to be the best of all variants. */
+                /** @description Probability of being the best of all variants. */
                 probability: number;
                 standard_error?: number | null;
                 /** @description People who reached each step of a funnel. */
@@ -4185,7 +4185,7 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
-            /** @description Where nobody has a value: events of the metric that nobody sent, and properties that no event had a number in. */
+            /** @description Why nobody has a value: events of the metric that were never sent, and properties without a number in any event. */
             warnings: {
                 /** @enum {string} */
                 code: "event_not_seen" | "property_without_numbers" | "events_removed";
@@ -4240,7 +4240,7 @@ export interface components {
              * @description Time of the first event of the person, whenever it arrived. Without ClickHouse: `created_at`.
              */
             first_seen: string;
-            /** @description Events that asked for a merge with one of these distinct ids, newest first, also those that changed nothing. Null: ClickHouse is unavailable. */
+            /** @description Events that requested a merge with one of these distinct ids, newest first, including those without effect. Null: ClickHouse is unavailable. */
             merges: {
                 /**
                  * Format: date-time
@@ -4255,7 +4255,7 @@ export interface components {
                 other_distinct_id: string;
                 /**
                  * Format: date-time
-                 * @description When the merge was undone; null: it counts.
+                 * @description When the merge was undone; null: it is in effect.
                  */
                 undone_at: string | null;
                 /**
@@ -4270,7 +4270,7 @@ export interface components {
             distinct_ids: string[];
             /**
              * Format: date-time
-             * @description When the persons were computed again; null: not yet.
+             * @description When the persons were recomputed; null: not yet.
              */
             done_at: string | null;
             /** @description Why the repair is impossible. */
@@ -4288,7 +4288,7 @@ export interface components {
              * @description Id of the person when the repair was requested.
              */
             person: string;
-            /** @description Ids of the persons that have the distinct ids of the original after the repair. */
+            /** @description Ids of the persons that have the distinct ids of the original person after the repair. */
             persons: string[];
             /** Format: date-time */
             requested_at: string;
@@ -4366,7 +4366,7 @@ export interface components {
             end?: {
                 bytes: number;
                 /**
-                 * @description Which limit cut the result; null when it is whole.
+                 * @description Limit that truncated the result; null if it is complete.
                  * @enum {string|null}
                  */
                 cut: "rows" | "bytes" | null;
@@ -4394,7 +4394,7 @@ export interface components {
             };
             /** @description First line: the query id in ClickHouse's query log. */
             query_id?: string;
-            /** @description Values as JSON; integers of 64 bits, decimals and NaN are strings. */
+            /** @description Values as JSON; 64-bit integers, decimals and NaN are strings. */
             rows?: unknown[][];
         };
         Question: {
@@ -4417,7 +4417,7 @@ export interface components {
             };
             description: string;
             id: number;
-            /** @description Unique in the project; of annotations, at one time. */
+            /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
             /** @description Id of the project. */
             team_id: number;
@@ -4454,7 +4454,7 @@ export interface components {
                 /** @enum {string} */
                 kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness" | "paths";
                 lines?: {
-                    /** @description Events left out of a sum or average, because the property is not a number. */
+                    /** @description Events left out of a sum or average because the property is not a number. */
                     left_out: number;
                     name: string;
                     /**
@@ -4482,11 +4482,11 @@ export interface components {
                         /** @description Median time to reach this step. */
                         median_ms: number | null;
                         name: string;
-                        /** @description Time that 90 % of them did not exceed. */
+                        /** @description 90th percentile of that time. */
                         p90_ms: number | null;
                         /** @description Null: retention removed the events, or the project had none yet. */
                         people: number | null;
-                        /** @description People by the time to reach this step; `to_ms` is not included, except for the last. */
+                        /** @description People by time to reach this step; `to_ms` is exclusive, except in the last range. */
                         times: {
                             from_ms: number;
                             people: number;
@@ -4512,7 +4512,7 @@ export interface components {
                     /** Format: date-time */
                     from: string;
                     lines: {
-                        /** @description Events left out of a sum or average, because the property is not a number. */
+                        /** @description Events left out of a sum or average because the property is not a number. */
                         left_out: number;
                         name: string;
                         /**
@@ -4567,7 +4567,7 @@ export interface components {
             complete_through: string | null;
             /**
              * Format: date-time
-             * @description When the first event of the project happened; null: it has none.
+             * @description Time of the first event of the project; null if it has none.
              */
             first_event_at: string | null;
             /** @description First day, in the project's time zone. */
@@ -4588,22 +4588,22 @@ export interface components {
             timezone: string;
             /** @description Last day, included. */
             to: string;
-            /** @description Names of events in the definition that no event of the project ever had. */
+            /** @description Event names in the definition that the project has never received. */
             unknown_events: string[];
         };
         Quota: {
             /**
-             * @description reject: requests beyond the quota get 429. sample: only events of a share of all distinct ids are stored.
+             * @description reject: requests beyond the quota get 429. sample: only events of a sample of distinct ids are stored.
              * @enum {string}
              */
             beyond: "reject" | "sample";
             /** @description Burst size in events; null: 10 seconds' worth. */
             burst: number | null;
-            /** @description Events per calendar month of receipt (UTC) over all processes; null: no limit. */
+            /** @description Events received per calendar month (UTC), across all processes; null: no limit. */
             events_per_month: number | null;
-            /** @description Events per second and ingest process; null: no limit. */
+            /** @description Events per second per ingest process; null: no limit. */
             events_per_second: number | null;
-            /** @description Usage that ingest applies the quota to; null: not measured yet, or no monthly limit. */
+            /** @description Usage counted against the monthly limit; null: not measured yet, or no monthly limit. */
             month: {
                 /**
                  * Format: date-time
@@ -4615,11 +4615,11 @@ export interface components {
                  * @description All events received before this time are counted.
                  */
                 counted_through: string;
-                /** @description Events of the month in storage. */
+                /** @description Stored events received this month. */
                 events: number;
                 exceeded: boolean;
             } | null;
-            /** @description Share of distinct ids to store. Stored events have the weight 1 / sample_rate. */
+            /** @description Share of distinct ids to store. Each stored event has the weight 1 / sample_rate. */
             sample_rate: number;
             /**
              * Format: date-time
@@ -4646,7 +4646,7 @@ export interface components {
             deleted: {
                 /**
                  * Format: date-time
-                 * @description When the deletion of its person was asked for.
+                 * @description When the deletion of its person was requested.
                  */
                 asked_at: string | null;
                 /**
@@ -4654,7 +4654,7 @@ export interface components {
                  * @description First day that retention keeps.
                  */
                 kept_since: string | null;
-                /** @description null: unknown; too old to be kept if it was ever stored. */
+                /** @description null: unknown, because retention would have removed it. */
                 was_stored: boolean | null;
                 /**
                  * @description unknown: it was stored and has been deleted.
@@ -4689,7 +4689,7 @@ export interface components {
              * @enum {string}
              */
             fate: "stored" | "dead_letter" | "waiting" | "dropped" | "deleted" | "unknown";
-            /** @description With fate unknown: places that were not searched and may have it. Else null. */
+            /** @description With fate unknown: places not searched that may hold the event. Else null. */
             may_be_in: {
                 /** @description Ingest process; null for the stream. */
                 process: string | null;
@@ -4704,7 +4704,7 @@ export interface components {
                  */
                 where: "spool" | "in_flight" | "stream";
             }[] | null;
-            /** @description With fate waiting and unknown: messages of the stream searched, and their total. Else null. */
+            /** @description With fate waiting or unknown: searched messages of the stream, and their total. Else null. */
             searched: {
                 messages: number;
                 of: number;
@@ -4756,7 +4756,7 @@ export interface components {
         };
         ReceiptList: {
             results: components["schemas"]["Receipt"][];
-            /** @description With fate waiting and unknown: messages of the stream searched, and their total. Else null. */
+            /** @description With fate waiting or unknown: searched messages of the stream, and their total. Else null. */
             searched: {
                 messages: number;
                 of: number;
@@ -4774,7 +4774,7 @@ export interface components {
             before: {
                 [key: string]: unknown;
             } | null;
-            /** @description Of a reading: method, path, query and body. */
+            /** @description For reads: method, path, query and body. */
             detail: {
                 [key: string]: unknown;
             } | null;
@@ -4790,11 +4790,11 @@ export interface components {
             object_id: string;
             /** @description Null: about the installation. */
             project_id: number | null;
-            /** @description Rows read; null if the reading did not end. */
+            /** @description Rows read; null if the read did not finish. */
             rows: number | null;
             /** @description Mail address of the user. */
             user: string | null;
-            /** @description Null: a command in Postgres, or somebody unknown. */
+            /** @description Null: a change made directly in Postgres, or an unknown user. */
             user_id: number | null;
         };
         SavedQuery: {
@@ -4822,7 +4822,7 @@ export interface components {
             } | null;
             description: string;
             id: number;
-            /** @description Unique in the project; of annotations, at one time. */
+            /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
             /** @description Values of the parameters {name:Type} of the query, by name. */
             parameters: {
@@ -4990,7 +4990,7 @@ export interface components {
                 uuid: string;
             } | null;
             description: string;
-            /** @description Send each event; else their number and samples, at most one message a minute and name. */
+            /** @description true: send each event. false: send a count with samples, at most once per minute and event name. */
             each_event: boolean;
             /** @description A disabled target keeps its queue. */
             enabled: boolean;
@@ -5008,15 +5008,15 @@ export interface components {
             last_delivered_at: string | null;
             /** @description Status or error of the last failed attempt. */
             last_error: string | null;
-            /** @description Unique in the project; of annotations, at one time. */
+            /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
-            /** @description Names of the events that are sent: `events`, and to Slack those whose definition has `post_to_slack`. */
+            /** @description Names of the events sent: `events` and, for Slack, those whose definition has `post_to_slack`. */
             sent_events: string[];
             /** @description Id of the project. */
             team_id: number;
             /** Format: date-time */
             updated_at: string;
-            /** @description Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address. */
+            /** @description Slack and webhooks: https or http, returned as the host only. Mail: mailto:address. */
             url: string;
             /** @description Queued notifications. */
             waiting: number;
@@ -5025,7 +5025,7 @@ export interface components {
             /** Format: date-time */
             answered_at: string;
             description: string;
-            /** @description Computed before; the watermark is at most a minute past complete_through. */
+            /** @description true: a cached answer; the watermark is at most a minute past complete_through. */
             is_cached: boolean;
             name: string;
             /** @description Of a question. */
@@ -5059,7 +5059,7 @@ export interface components {
                     /** @enum {string} */
                     kind: "trend" | "funnel" | "retention" | "lifecycle" | "stickiness" | "paths";
                     lines?: {
-                        /** @description Events left out of a sum or average, because the property is not a number. */
+                        /** @description Events left out of a sum or average because the property is not a number. */
                         left_out: number;
                         name: string;
                         /**
@@ -5087,11 +5087,11 @@ export interface components {
                             /** @description Median time to reach this step. */
                             median_ms: number | null;
                             name: string;
-                            /** @description Time that 90 % of them did not exceed. */
+                            /** @description 90th percentile of that time. */
                             p90_ms: number | null;
                             /** @description Null: retention removed the events, or the project had none yet. */
                             people: number | null;
-                            /** @description People by the time to reach this step; `to_ms` is not included, except for the last. */
+                            /** @description People by time to reach this step; `to_ms` is exclusive, except in the last range. */
                             times: {
                                 from_ms: number;
                                 people: number;
@@ -5117,7 +5117,7 @@ export interface components {
                         /** Format: date-time */
                         from: string;
                         lines: {
-                            /** @description Events left out of a sum or average, because the property is not a number. */
+                            /** @description Events left out of a sum or average because the property is not a number. */
                             left_out: number;
                             name: string;
                             /**
@@ -5176,7 +5176,7 @@ export interface components {
                 };
                 /**
                  * Format: date-time
-                 * @description When the first event of the project happened; null: it has none.
+                 * @description Time of the first event of the project; null if it has none.
                  */
                 first_event_at: string | null;
                 /** @description First day, in the project's time zone. */
@@ -5197,7 +5197,7 @@ export interface components {
                 timezone: string;
                 /** @description Last day, included. */
                 to: string;
-                /** @description Names of events in the definition that no event of the project ever had. */
+                /** @description Event names in the definition that the project has never received. */
                 unknown_events: string[];
             } | null;
             /** @description Of a saved query. */
@@ -5210,13 +5210,13 @@ export interface components {
                 /** Format: date-time */
                 complete_through: string | null;
                 /**
-                 * @description Which limit cut the result; null when it is whole.
+                 * @description Limit that truncated the result; null if it is complete.
                  * @enum {string|null}
                  */
                 cut: "rows" | "bytes" | null;
                 ms: number;
                 read_rows: number;
-                /** @description At most 1,000; integers of 64 bits, decimals and NaN are strings. */
+                /** @description At most 1,000; 64-bit integers, decimals and NaN are strings. */
                 rows: unknown[][];
             } | null;
         };
@@ -5241,13 +5241,13 @@ export interface components {
             last_login_at: string | null;
             /** @description Issuer of the identity provider that the user logs in with. */
             provider: string | null;
-            /** @description Null: an account whose keys have the rights that they name. */
+            /** @description Null: an account limited only by the scopes of its keys. */
             roles: {
                 /** @description Null: all projects, and the installation. */
                 project_id: number | null;
                 /** @enum {string} */
                 role: "viewer" | "editor" | "admin";
-                /** @description Of a viewer: may read persons and their events. Default: false. */
+                /** @description For viewers: may read persons and their events. Default: false. */
                 sees_persons?: boolean;
             }[] | null;
             /** Format: uuid */
@@ -5597,7 +5597,7 @@ export interface operations {
                         project_id: number | null;
                         /** @enum {string} */
                         role: "viewer" | "editor" | "admin";
-                        /** @description Of a viewer: may read persons and their events. Default: false. */
+                        /** @description For viewers: may read persons and their events. Default: false. */
                         sees_persons?: boolean;
                     }[];
                 };
@@ -6031,7 +6031,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+                    /** @description A trend with one series or a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose value is the first column of the first row; or a board, which is sent as a report. */
                     about: {
                         id: number;
                         /** @enum {string} */
@@ -6049,14 +6049,14 @@ export interface operations {
                     enabled?: boolean;
                     readonly evaluated_through?: unknown;
                     /**
-                     * @description Windows in UTC; week: from Monday, of boards only.
+                     * @description Window length, UTC; week: from Monday, for boards only.
                      * @enum {string}
                      */
                     every: "hour" | "day" | "week";
                     readonly id?: unknown;
                     readonly is_firing?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
                     /** @description Ids of targets. */
                     targets: number[];
@@ -6137,7 +6137,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+                    /** @description A trend with one series or a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose value is the first column of the first row; or a board, which is sent as a report. */
                     about?: {
                         id: number;
                         /** @enum {string} */
@@ -6155,21 +6155,21 @@ export interface operations {
                     enabled?: boolean;
                     readonly evaluated_through?: unknown;
                     /**
-                     * @description Windows in UTC; week: from Monday, of boards only.
+                     * @description Window length, UTC; week: from Monday, for boards only.
                      * @enum {string}
                      */
                     every?: "hour" | "day" | "week";
                     readonly id?: unknown;
                     readonly is_firing?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
                     /** @description Ids of targets. */
                     targets?: number[];
                     readonly team_id?: unknown;
                     /**
                      * Format: date-time
-                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     * @description updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.
                      */
                     updated_at?: string;
                 };
@@ -6237,7 +6237,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report. */
+                    /** @description A trend with one series or a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose value is the first column of the first row; or a board, which is sent as a report. */
                     about: {
                         id: number;
                         /** @enum {string} */
@@ -6250,7 +6250,7 @@ export interface operations {
                         value: number;
                     } | null;
                     /**
-                     * @description Windows in UTC; week: from Monday, of boards only.
+                     * @description Window length, UTC; week: from Monday, for boards only.
                      * @enum {string}
                      */
                     every: "hour" | "day" | "week";
@@ -6267,7 +6267,7 @@ export interface operations {
                     "application/json": {
                         /** Format: date-time */
                         from: string;
-                        /** @description Windows in which it fired or was resolved, oldest first. */
+                        /** @description Windows in which it would have fired or resolved, oldest first. */
                         results: {
                             /** @description A week before; null: not compared. */
                             before: number | null;
@@ -6350,7 +6350,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
@@ -6438,12 +6438,12 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
                     readonly team_id?: unknown;
                     /**
                      * Format: date-time
-                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     * @description updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.
                      */
                     updated_at?: string;
                 };
@@ -6518,7 +6518,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
                     readonly team_id?: unknown;
                     /** @description Tiles in order. A tile whose question was deleted has no result. */
@@ -6607,7 +6607,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
                     readonly team_id?: unknown;
                     /** @description Tiles in order. A tile whose question was deleted has no result. */
@@ -6618,7 +6618,7 @@ export interface operations {
                     }[];
                     /**
                      * Format: date-time
-                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     * @description updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.
                      */
                     updated_at?: string;
                 };
@@ -6837,16 +6837,16 @@ export interface operations {
                      * @description With `question`, not living: `as_of` of the answer, for the events it counted. Merges, properties and cohorts are current. Default: now.
                      */
                     as_of?: string;
-                    /** @description In place of `filters`: the list of their stored persons. */
+                    /** @description Instead of `filters`: a list of stored persons. */
                     distinct_ids?: string[];
                     /** @description `{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`, or of type `behavioral` (docs/query/questions.md). */
                     filters?: {
                         [key: string]: unknown;
                     };
-                    /** @description With `question`: its persons are found again every few minutes, instead of the stored ones as of now. */
+                    /** @description With `question`: true: members are refreshed every few minutes; false: the stored persons as of now. */
                     living?: boolean;
                     name: string;
-                    /** @description In place of `filters`: a number of an answer, whose persons are the members. Also needs the scopes query:read and person:read. */
+                    /** @description Instead of `filters`: a number in an answer, whose persons become the members. Also requires the scopes query:read and person:read. */
                     question?: {
                         /** @description Position of a number in the answer. */
                         cell: {
@@ -6855,7 +6855,7 @@ export interface operations {
                             /** @description Funnel: people who reached the step in this range of its `times`. */
                             from_ms?: number;
                             /**
-                             * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                             * @description Funnel: reached: people who reached the step; lost: people who reached only the step before.
                              * @enum {string}
                              */
                             outcome?: "reached" | "lost";
@@ -6868,7 +6868,7 @@ export interface operations {
                             periods?: number;
                             /** @description Trend: a value of the previous period. */
                             previous?: boolean;
-                            /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                            /** @description Retention: period after the start in which people returned; 0: everyone who started. */
                             returned?: number;
                             /** @description Trend: index of the series, from 0. */
                             series?: number;
@@ -6928,10 +6928,10 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description When the members were found that questions, and flags except for properties, use; null: not yet.
+                         * @description Time of the last refresh. Questions use its members, and so do flags, except for a cohort by properties. Null: none yet.
                          */
                         as_of: string | null;
-                        /** @description Why the last refresh failed; empty: it did not. The members before it stay. */
+                        /** @description Why the last refresh failed, which keeps the previous members; empty if it succeeded. */
                         error: string;
                         /** @description As written; null for a list and a question. */
                         filters: {
@@ -6941,14 +6941,14 @@ export interface operations {
                         /** @description true: a list of persons instead of filters. */
                         is_static: boolean;
                         /**
-                         * @description All but `list` are living: the members are found again every few minutes.
+                         * @description All but `list` are living: their members are refreshed every few minutes.
                          * @enum {string}
                          */
                         kind: "properties" | "behavior" | "question" | "list";
                         name: string;
-                        /** @description Members as of `as_of`, of a list now; null: not counted yet. */
+                        /** @description Number of members as of `as_of`; for a list, as of now. Null: not counted yet. */
                         people: number | null;
-                        /** @description The number whose persons are the members; null for all others. */
+                        /** @description The number in an answer whose persons are the members; null for other kinds. */
                         question: {
                             /** @description Position of a number in the answer. */
                             cell: {
@@ -6957,7 +6957,7 @@ export interface operations {
                                 /** @description Funnel: people who reached the step in this range of its `times`. */
                                 from_ms?: number;
                                 /**
-                                 * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                                 * @description Funnel: reached: people who reached the step; lost: people who reached only the step before.
                                  * @enum {string}
                                  */
                                 outcome?: "reached" | "lost";
@@ -6970,7 +6970,7 @@ export interface operations {
                                 periods?: number;
                                 /** @description Trend: a value of the previous period. */
                                 previous?: boolean;
-                                /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                                /** @description Retention: period after the start in which people returned; 0: everyone who started. */
                                 returned?: number;
                                 /** @description Trend: index of the series, from 0. */
                                 series?: number;
@@ -7434,7 +7434,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description Replace the distinct ids by random ones, in place of erasing the persons; counts stay as they are.
+                     * @description Replace the distinct ids with random ones instead of erasing the persons; counts do not change.
                      * @default false
                      */
                     anonymise?: boolean;
@@ -7444,7 +7444,7 @@ export interface operations {
                      * @default false
                      */
                     dry_run?: boolean;
-                    /** @description Only events, by the filters of the list of events; persons keep the properties that these set. */
+                    /** @description Erases only events, selected as in the list of events; persons keep the properties that these events set. */
                     events?: {
                         distinct_id?: string;
                         event?: string;
@@ -7466,7 +7466,7 @@ export interface operations {
                         /** @description Strings as they are, other values as JSON: `12.5`, `true`. */
                         value?: string;
                     };
-                    /** @description Persons with this property of theirs and an event of this name and time. */
+                    /** @description Persons that have this property, and an event with this name in this time range. */
                     persons?: {
                         event?: string;
                         /**
@@ -7484,7 +7484,7 @@ export interface operations {
                         value?: string;
                     };
                     /**
-                     * @description With `anonymise`: names of properties of events and persons that go.
+                     * @description With `anonymise`: names of event and person properties to remove.
                      * @default []
                      */
                     remove_properties?: string[];
@@ -7503,7 +7503,7 @@ export interface operations {
                         distinct_ids: string[];
                         /**
                          * Format: date-time
-                         * @description When a count found nothing left in ClickHouse; null: not yet.
+                         * @description When a count confirmed that nothing is left in ClickHouse; null: not yet.
                          */
                         done_at: string | null;
                         /** @description What was found where. */
@@ -7513,7 +7513,7 @@ export interface operations {
                         }[];
                         /** @description Null: a dry run. */
                         id: number | null;
-                        /** @description What cannot be searched, or belongs to others as well, and the command for it. */
+                        /** @description What cannot be searched or also belongs to others, and the command that handles it. */
                         not_searched: {
                             command: string;
                             what: string;
@@ -8253,9 +8253,9 @@ export interface operations {
                         stored: {
                             distinct_id: string;
                             event: string;
-                            /** @description The user agent says that it is a crawler, a monitor or another program. */
+                            /** @description The user agent identifies a crawler, a monitor or another program. */
                             is_bot: boolean;
-                            /** @description JSON as stored, with all digits of numbers. */
+                            /** @description JSON as stored; numbers keep all digits. */
                             properties: string;
                             /** Format: date-time */
                             timestamp: string;
@@ -8446,7 +8446,7 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description true: only archived ones; false: only the others. Default: both. */
+                /** @description true: only archived experiments; false: only others. Default: both. */
                 archived?: boolean;
                 /** @description Items per page. */
                 limit?: number;
@@ -8500,17 +8500,17 @@ export interface operations {
                     description?: string | null;
                     /**
                      * Format: date-time
-                     * @description Ends the experiment; the flag stays as it is.
+                     * @description Ends the experiment; the flag does not change.
                      */
                     end_date?: string | null;
-                    /** @description A flag with at least two variants, one of them "control", is linked; an unknown key makes a new flag. */
+                    /** @description Key of a flag with at least two variants, one of them "control"; an unknown key creates a new flag. */
                     feature_flag_key: string;
                     /** @description The primary metric; see docs/change/experiments.md for its forms. */
                     filters?: {
                         [key: string]: unknown;
                     };
                     name: string;
-                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria and stats_config (cuped, baseline_variant_key) are used by results. */
+                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index apply to a new flag; minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria and stats_config (cuped, baseline_variant_key) are used by results. */
                     parameters?: {
                         [key: string]: unknown;
                     } | null;
@@ -8520,7 +8520,7 @@ export interface operations {
                     } | unknown[] | null;
                     /**
                      * Format: date-time
-                     * @description Writing it to a draft launches the experiment: the flag becomes active. null makes it a draft again.
+                     * @description Setting it on a draft launches the experiment and activates the flag. null returns the experiment to draft.
                      */
                     start_date?: string | null;
                 };
@@ -8602,17 +8602,17 @@ export interface operations {
                     description?: string | null;
                     /**
                      * Format: date-time
-                     * @description Ends the experiment; the flag stays as it is.
+                     * @description Ends the experiment; the flag does not change.
                      */
                     end_date?: string | null;
-                    /** @description A flag with at least two variants, one of them "control", is linked; an unknown key makes a new flag. */
+                    /** @description Key of a flag with at least two variants, one of them "control"; an unknown key creates a new flag. */
                     feature_flag_key?: string;
                     /** @description The primary metric; see docs/change/experiments.md for its forms. */
                     filters?: {
                         [key: string]: unknown;
                     };
                     name?: string;
-                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria and stats_config (cuped, baseline_variant_key) are used by results. */
+                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index apply to a new flag; minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria and stats_config (cuped, baseline_variant_key) are used by results. */
                     parameters?: {
                         [key: string]: unknown;
                     } | null;
@@ -8622,7 +8622,7 @@ export interface operations {
                     } | unknown[] | null;
                     /**
                      * Format: date-time
-                     * @description Writing it to a draft launches the experiment: the flag becomes active. null makes it a draft again.
+                     * @description Setting it on a draft launches the experiment and activates the flag. null returns the experiment to draft.
                      */
                     start_date?: string | null;
                 } & {
@@ -8671,25 +8671,25 @@ export interface operations {
                         /** @description In percent. */
                         minimum_detectable_effect: number;
                         people: number;
-                        /** @description Since the day of the first of them. */
+                        /** @description Average since the first day on which there were any. */
                         people_per_day: number;
                         /**
-                         * @description People with the exposure event, or all active people if nobody sent it.
+                         * @description exposed: people with the exposure event; active: all active people, if nobody has that event.
                          * @enum {string}
                          */
                         population: "exposed" | "active";
-                        /** @description What CUPED would take away; null where it has no use. */
+                        /** @description Share of the variance that CUPED would remove; null if not applicable. */
                         variance_reduction: number | null;
                         with_cuped: {
                             per_variant: number[] | null;
                             running_days: number | null;
-                            /** @description People over all variants; null when no number of people would do. */
+                            /** @description People across all variants; null if no sample size suffices. */
                             total: number | null;
                         } | null;
                         without_cuped: {
                             per_variant: number[] | null;
                             running_days: number | null;
-                            /** @description People over all variants; null when no number of people would do. */
+                            /** @description People across all variants; null if no sample size suffices. */
                             total: number | null;
                         } | null;
                     };
@@ -8700,7 +8700,7 @@ export interface operations {
     getProjectsByProjectIdExperimentsByIdResults: {
         parameters: {
             query?: {
-                /** @description Compute again instead of answering from memory. */
+                /** @description Recompute instead of returning the cached results. */
                 refresh?: boolean;
             };
             header?: never;
@@ -8723,7 +8723,7 @@ export interface operations {
                         archived: boolean;
                         /**
                          * Format: date-time
-                         * @description Every acknowledged event received before is in the numbers; null while that is not known.
+                         * @description Every acknowledged event received before this time is counted; null while unknown.
                          */
                         complete_through: string | null;
                         /** Format: date-time */
@@ -8771,16 +8771,16 @@ export interface operations {
                          * @description When it was computed.
                          */
                         last_refresh: string;
-                        /** @description What the results are computed from: the flag as it was when the experiment ended, or is while it runs. */
+                        /** @description Settings behind the results: the flag as of the end of the experiment or, while it runs, as it is. */
                         measured: {
-                            /** @description When what is measured was changed, newest first; the last one is the launch. 20 at most. */
+                            /** @description Changes to what is measured, newest first, at most 20; the last is the launch. */
                             changes: {
                                 /** Format: date-time */
                                 at: string;
                                 fields: ("feature_flag" | "parameters" | "filters" | "secondary_metrics")[];
                             }[];
                             feature_flag_key: string;
-                            /** @description With the shares that people were given. */
+                            /** @description Variants with the shares by which people were assigned. */
                             feature_flag_variants: {
                                 [key: string]: unknown;
                             }[];
@@ -8790,7 +8790,7 @@ export interface operations {
                             [key: string]: unknown;
                         };
                         result: components["schemas"]["MetricResults"];
-                        /** @description An object or an array of metrics, as it was written. */
+                        /** @description An object or an array of metrics, as written. */
                         secondary_metrics: unknown;
                         /**
                          * Format: date-time
@@ -8807,9 +8807,9 @@ export interface operations {
     getProjectsByProjectIdExperimentsByIdSecondaryResults: {
         parameters: {
             query?: {
-                /** @description Number of the metric, from 0. Default: all of them. */
+                /** @description Index of the metric, from 0. Default: all. */
                 id?: string;
-                /** @description Compute again instead of answering from memory. */
+                /** @description Recompute instead of returning the cached results. */
                 refresh?: boolean;
             };
             header?: never;
@@ -8834,7 +8834,7 @@ export interface operations {
                         archived: boolean;
                         /**
                          * Format: date-time
-                         * @description Every acknowledged event received before is in the numbers; null while that is not known.
+                         * @description Every acknowledged event received before this time is counted; null while unknown.
                          */
                         complete_through: string | null;
                         /** Format: date-time */
@@ -8882,16 +8882,16 @@ export interface operations {
                          * @description When it was computed.
                          */
                         last_refresh: string;
-                        /** @description What the results are computed from: the flag as it was when the experiment ended, or is while it runs. */
+                        /** @description Settings behind the results: the flag as of the end of the experiment or, while it runs, as it is. */
                         measured: {
-                            /** @description When what is measured was changed, newest first; the last one is the launch. 20 at most. */
+                            /** @description Changes to what is measured, newest first, at most 20; the last is the launch. */
                             changes: {
                                 /** Format: date-time */
                                 at: string;
                                 fields: ("feature_flag" | "parameters" | "filters" | "secondary_metrics")[];
                             }[];
                             feature_flag_key: string;
-                            /** @description With the shares that people were given. */
+                            /** @description Variants with the shares by which people were assigned. */
                             feature_flag_variants: {
                                 [key: string]: unknown;
                             }[];
@@ -8906,7 +8906,7 @@ export interface operations {
                         } | {
                             [key: string]: unknown;
                         }[];
-                        /** @description An object or an array of metrics, as it was written. */
+                        /** @description An object or an array of metrics, as written. */
                         secondary_metrics: unknown;
                         /**
                          * Format: date-time
@@ -8925,7 +8925,7 @@ export interface operations {
             query?: {
                 /** @description Default: 28 days ago. */
                 from?: string;
-                /** @description JSON, in a form that filters take. */
+                /** @description JSON, in a form that filters accepts. */
                 metric?: string;
                 /** @description Default: now. */
                 to?: string;
@@ -8957,7 +8957,7 @@ export interface operations {
     getProjectsByProjectIdExperimentsRequiresFlagImplementation: {
         parameters: {
             query?: {
-                /** @description Events to look at; a JSON array, or separated by commas. Default: those of the metric. */
+                /** @description Events to check; a JSON array, or separated by commas. Default: those of the metric. */
                 events?: string;
                 /** @description Experiment. Default: the newest one that is not archived. */
                 id?: number;
@@ -9000,7 +9000,7 @@ export interface operations {
                         end_date?: string | null;
                         events: {
                             event: string;
-                            /** @description Events of the last seven days, 20 at most. */
+                            /** @description Number of checked events of the last seven days, at most 20. */
                             looked_at: number;
                             with_flags: number;
                         }[];
@@ -9028,9 +9028,9 @@ export interface operations {
                         parameters?: {
                             [key: string]: unknown;
                         };
-                        /** @description true when no event that was looked at carried the value of any flag. */
+                        /** @description true if no checked event had the value of any flag. */
                         result: boolean;
-                        /** @description An object or an array of metrics, as it was written. */
+                        /** @description An object or an array of metrics, as written. */
                         secondary_metrics?: unknown;
                         /**
                          * Format: date-time
@@ -9100,7 +9100,7 @@ export interface operations {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
                     description?: string;
-                    /** @description Of events; null: all. Manifests count what it leaves out. */
+                    /** @description Event filter; null: all events. Manifests count the events it excludes. */
                     filter?: {
                         /**
                          * @description Names; null: all.
@@ -9108,7 +9108,7 @@ export interface operations {
                          */
                         events?: string[] | null;
                         /**
-                         * @description Conditions on properties, as those of questions.
+                         * @description Conditions on properties, as in questions.
                          * @default []
                          */
                         where?: {
@@ -9116,12 +9116,12 @@ export interface operations {
                         }[];
                     } | null;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
-                    /** @description Windows wait until it goes on; erasures are still carried out. */
+                    /** @description true: no windows are written until it resumes; erasures are still applied. */
                     paused?: boolean;
                     /**
-                     * @description Length of the windows, UTC. Never changes.
+                     * @description Window length; windows are aligned to UTC. Cannot be changed.
                      * @enum {string}
                      */
                     schedule: "hour" | "day";
@@ -9133,7 +9133,7 @@ export interface operations {
                         /** @default  */
                         bucket?: string;
                         /**
-                         * @description URL of the service; empty: that of Amazon for the region.
+                         * @description Service URL; empty: Amazon S3 in the region.
                          * @default
                          */
                         endpoint?: string;
@@ -9143,7 +9143,7 @@ export interface operations {
                          */
                         kind: "folder" | "s3";
                         /**
-                         * @description Before each name, such as `millrace/`.
+                         * @description Prefix of every object name, such as `millrace/`.
                          * @default
                          */
                         prefix?: string;
@@ -9235,7 +9235,7 @@ export interface operations {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
                     description?: string;
-                    /** @description Of events; null: all. Manifests count what it leaves out. */
+                    /** @description Event filter; null: all events. Manifests count the events it excludes. */
                     filter?: {
                         /**
                          * @description Names; null: all.
@@ -9243,7 +9243,7 @@ export interface operations {
                          */
                         events?: string[] | null;
                         /**
-                         * @description Conditions on properties, as those of questions.
+                         * @description Conditions on properties, as in questions.
                          * @default []
                          */
                         where?: {
@@ -9251,12 +9251,12 @@ export interface operations {
                         }[];
                     } | null;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
-                    /** @description Windows wait until it goes on; erasures are still carried out. */
+                    /** @description true: no windows are written until it resumes; erasures are still applied. */
                     paused?: boolean;
                     /**
-                     * @description Length of the windows, UTC. Never changes.
+                     * @description Window length; windows are aligned to UTC. Cannot be changed.
                      * @enum {string}
                      */
                     schedule?: "hour" | "day";
@@ -9268,7 +9268,7 @@ export interface operations {
                         /** @default  */
                         bucket?: string;
                         /**
-                         * @description URL of the service; empty: that of Amazon for the region.
+                         * @description Service URL; empty: Amazon S3 in the region.
                          * @default
                          */
                         endpoint?: string;
@@ -9278,7 +9278,7 @@ export interface operations {
                          */
                         kind: "folder" | "s3";
                         /**
-                         * @description Before each name, such as `millrace/`.
+                         * @description Prefix of every object name, such as `millrace/`.
                          * @default
                          */
                         prefix?: string;
@@ -9293,7 +9293,7 @@ export interface operations {
                     readonly team_id?: unknown;
                     /**
                      * Format: date-time
-                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     * @description updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.
                      */
                     updated_at?: string;
                 };
@@ -9340,7 +9340,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Windows that were planned, of all tables. */
+                        /** @description Planned windows of all tables. */
                         planned: number;
                     };
                 };
@@ -10218,7 +10218,7 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Start of the first minute that is counted.
+                         * @description Start of the first counted minute.
                          */
                         from: string;
                         results: {
@@ -10234,7 +10234,7 @@ export interface operations {
                             last_minute: string;
                             /** @enum {string} */
                             reason: "not_an_object" | "missing_event_name" | "invalid_event_name" | "missing_distinct_id" | "invalid_distinct_id" | "invalid_properties" | "invalid_timestamp" | "invalid_options" | "unknown_message_type" | "event_too_large" | "not_storable" | "schema_rejected" | "rule_dropped" | "rule_sampled" | "quota_sampled" | "erased" | "timestamp_in_future" | "timestamp_too_old" | "timestamp_unreadable" | "uuid_invalid" | "text_replaced" | "rule_changed" | "event_name_cut" | "distinct_id_cut" | "group_cut" | "too_many_groups" | "column_cut" | "property_too_deep" | "part_left_out" | "property_not_described" | "too_many_names" | "visitor_unknown" | "rate_limited" | "quota_exceeded" | "wrong_key" | "body_too_large" | "body_unreadable" | "unknown_path" | "illegal_distinct_id" | "already_identified" | "properties_too_large" | "update_refused" | "too_many_group_types" | "schema_not_met" | "schema_quarantined";
-                            /** @description Cases of the last minute that has some, at most five. */
+                            /** @description Samples from the latest minute with warnings, at most five. */
                             samples: {
                                 distinct_id: string;
                                 /** @description Event name. All fields are empty if unknown. */
@@ -10416,7 +10416,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Accepted: the deletion goes on in the background, because the pipeline or ClickHouse is slow or unavailable. */
+            /** @description Accepted: the deletion continues in the background, because the pipeline or ClickHouse is slow or unavailable. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -10487,7 +10487,7 @@ export interface operations {
                     "application/json": components["schemas"]["PersonRepair"];
                 };
             };
-            /** @description Accepted: the repair goes on in the background, because accepted events are not all stored yet. */
+            /** @description Accepted: the repair continues in the background, because accepted events are not all stored yet. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -10530,7 +10530,7 @@ export interface operations {
                     "application/json": components["schemas"]["PersonRepair"];
                 };
             };
-            /** @description Accepted: the repair goes on in the background, because accepted events are not all stored yet. */
+            /** @description Accepted: the repair continues in the background, because accepted events are not all stored yet. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -10578,7 +10578,7 @@ export interface operations {
                         results: {
                             /**
                              * Format: date-time
-                             * @description When ClickHouse was verified to hold nothing of the person; null: not yet.
+                             * @description When ClickHouse was verified to have no data of the person left; null: not yet.
                              */
                             done_at: string | null;
                             id: number;
@@ -10606,7 +10606,7 @@ export interface operations {
         parameters: {
             query?: {
                 distinct_id?: string;
-                /** @description Id of the person, also one from before a merge. */
+                /** @description Id of the person, including ids from before a merge. */
                 person?: string;
             };
             header?: never;
@@ -11080,7 +11080,7 @@ export interface operations {
                     };
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
@@ -11167,12 +11167,12 @@ export interface operations {
                     };
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
                     readonly team_id?: unknown;
                     /**
                      * Format: date-time
-                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     * @description updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.
                      */
                     updated_at?: string;
                 };
@@ -11271,7 +11271,7 @@ export interface operations {
                         /** @description Funnel: people who reached the step in this range of its `times`. */
                         from_ms?: number;
                         /**
-                         * @description Funnel: people who reached the step, or who reached the one before and not this one.
+                         * @description Funnel: reached: people who reached the step; lost: people who reached only the step before.
                          * @enum {string}
                          */
                         outcome?: "reached" | "lost";
@@ -11284,7 +11284,7 @@ export interface operations {
                         periods?: number;
                         /** @description Trend: a value of the previous period. */
                         previous?: boolean;
-                        /** @description Retention: how many periods after the start people returned, from 0, which is everybody. */
+                        /** @description Retention: period after the start in which people returned; 0: everyone who started. */
                         returned?: number;
                         /** @description Trend: index of the series, from 0. */
                         series?: number;
@@ -11344,14 +11344,14 @@ export interface operations {
                         /** @description Retention removed events of UTC days before this one; null: no events were removed. */
                         kept_from: string | null;
                         ms: number;
-                        /** @description All persons behind the number; `results` has the first of them. */
+                        /** @description Total number of persons behind the number; `results` lists the first. */
                         people: number;
                         read_bytes: number;
                         read_rows: number;
                         results: {
                             /**
                              * Format: date-time
-                             * @description Their last event behind the number, when they entered the funnel, or when their path met its event; null for a retention.
+                             * @description Time of their last event behind the number, of their entry into the funnel, or of the anchor event of their path; null for retention.
                              */
                             at: string | null;
                             /** @description false: no properties and never identified, so no person is stored. */
@@ -11359,7 +11359,7 @@ export interface operations {
                             /** @description Email, name, username or a distinct id; empty for a person known from events only. */
                             name: string;
                             person_id: string;
-                            /** @description What they add to a number that does not count people; an average is of their own events. */
+                            /** @description Their contribution to a number that does not count people; for an average, the average of their own events. */
                             value: number | null;
                         }[];
                         /**
@@ -11435,17 +11435,17 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description reject: requests beyond the quota get 429. sample: only events of a share of all distinct ids are stored.
+                     * @description reject: requests beyond the quota get 429. sample: only events of a sample of distinct ids are stored.
                      * @enum {string}
                      */
                     beyond?: "reject" | "sample";
                     /** @description Burst size in events; null: 10 seconds' worth. */
                     burst?: number | null;
-                    /** @description Events per calendar month of receipt (UTC) over all processes; null: no limit. */
+                    /** @description Events received per calendar month (UTC), across all processes; null: no limit. */
                     events_per_month?: number | null;
-                    /** @description Events per second and ingest process; null: no limit. */
+                    /** @description Events per second per ingest process; null: no limit. */
                     events_per_second?: number | null;
-                    /** @description Share of distinct ids to store. Stored events have the weight 1 / sample_rate. */
+                    /** @description Share of distinct ids to store. Each stored event has the weight 1 / sample_rate. */
                     sample_rate?: number;
                 };
             };
@@ -11958,7 +11958,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
                     /** @description Values of the parameters {name:Type} of the query, by name. */
                     parameters?: {
@@ -12056,7 +12056,7 @@ export interface operations {
                     readonly created_by?: unknown;
                     description?: string;
                     readonly id?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
                     /** @description Values of the parameters {name:Type} of the query, by name. */
                     parameters?: {
@@ -12067,7 +12067,7 @@ export interface operations {
                     readonly team_id?: unknown;
                     /**
                      * Format: date-time
-                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     * @description updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.
                      */
                     updated_at?: string;
                 };
@@ -12141,7 +12141,7 @@ export interface operations {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
                     description?: string;
-                    /** @description Send each event; else their number and samples, at most one message a minute and name. */
+                    /** @description true: send each event. false: send a count with samples, at most once per minute and event name. */
                     each_event?: boolean;
                     /** @description A disabled target keeps its queue. */
                     enabled?: boolean;
@@ -12153,12 +12153,12 @@ export interface operations {
                     kind: "slack" | "webhook" | "mail";
                     readonly last_delivered_at?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
                     readonly sent_events?: unknown;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
-                    /** @description Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address. */
+                    /** @description Slack and webhooks: https or http, returned as the host only. Mail: mailto:address. */
                     url: string;
                     readonly waiting?: unknown;
                 };
@@ -12239,7 +12239,7 @@ export interface operations {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
                     description?: string;
-                    /** @description Send each event; else their number and samples, at most one message a minute and name. */
+                    /** @description true: send each event. false: send a count with samples, at most once per minute and event name. */
                     each_event?: boolean;
                     /** @description A disabled target keeps its queue. */
                     enabled?: boolean;
@@ -12251,16 +12251,16 @@ export interface operations {
                     kind?: "slack" | "webhook" | "mail";
                     readonly last_delivered_at?: unknown;
                     readonly last_error?: unknown;
-                    /** @description Unique in the project; of annotations, at one time. */
+                    /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
                     readonly sent_events?: unknown;
                     readonly team_id?: unknown;
                     /**
                      * Format: date-time
-                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     * @description updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.
                      */
                     updated_at?: string;
-                    /** @description Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address. */
+                    /** @description Slack and webhooks: https or http, returned as the host only. Mail: mailto:address. */
                     url?: string;
                     readonly waiting?: unknown;
                 };
@@ -12403,7 +12403,7 @@ export interface operations {
                 kind?: string;
                 /** @description Items per page. */
                 limit?: number;
-                /** @description A table such as feature_flags, or persons, sql, record; of logins, how. */
+                /** @description A table such as feature_flags, or persons, sql or record; for logins, the method. */
                 object?: string;
                 object_id?: string;
                 /** @description Items to skip. */
@@ -12412,7 +12412,7 @@ export interface operations {
                 project_id?: number;
                 /** @description Only lines before this time. */
                 to?: string;
-                /** @description Only what this user did. */
+                /** @description Only actions of this user. */
                 user_id?: number;
             };
             header?: never;
@@ -12447,14 +12447,14 @@ export interface operations {
                 from?: string;
                 /** @description create, change, delete, act, read, login, logout, refusal or trim. */
                 kind?: string;
-                /** @description A table such as feature_flags, or persons, sql, record; of logins, how. */
+                /** @description A table such as feature_flags, or persons, sql or record; for logins, the method. */
                 object?: string;
                 object_id?: string;
                 /** @description Only lines about this project. */
                 project_id?: number;
                 /** @description Only lines before this time. */
                 to?: string;
-                /** @description Only what this user did. */
+                /** @description Only actions of this user. */
                 user_id?: number;
             };
             header?: never;
@@ -12834,7 +12834,7 @@ export interface operations {
                         project_id: number | null;
                         /** @enum {string} */
                         role: "viewer" | "editor" | "admin";
-                        /** @description Of a viewer: may read persons and their events. Default: false. */
+                        /** @description For viewers: may read persons and their events. Default: false. */
                         sees_persons?: boolean;
                     }[];
                 };

@@ -54,14 +54,14 @@ const { required, properties: { answer, ...facts } } = answerSchema
 const tileAnswerSchema = object({
   name: string, description: string,
   answered_at: { ...string, format: 'date-time' },
-  is_cached: { type: 'boolean', description: 'Computed before; the watermark is at most a minute past complete_through.' },
+  is_cached: { type: 'boolean', description: 'true: a cached answer; the watermark is at most a minute past complete_through.' },
   question: { ...nullableObject({ definition: definitionSchema, ...facts, answer }, 'Of a question.'), required: ['definition', ...required] },
   result: nullableObject({
     chart: { type: ['object', 'null'], additionalProperties: true },
     complete_through: { type: ['string', 'null'], format: 'date-time' },
     columns: { ...array({ type: 'array', items: string }), description: 'Names, then types, of the columns.' },
-    rows: { ...array({ type: 'array', items: {} }), description: 'At most 1,000; integers of 64 bits, decimals and NaN are strings.' },
-    cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' },
+    rows: { ...array({ type: 'array', items: {} }), description: 'At most 1,000; 64-bit integers, decimals and NaN are strings.' },
+    cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Limit that truncated the result; null if it is complete.' },
     read_rows: integer, ms: { type: 'number' }
   }, 'Of a saved query.')
 }, { $id: 'TileAnswer' })
@@ -78,7 +78,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
 
   routes.get('/:id/answers/:tile_kind/:tile_id', {
     summary: 'Answer the tiles of a board', config: { recorded: 'sql' },
-    description: 'Answers are cached while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.',
+    description: 'Answers are cached while the watermark is at most a minute past complete_through. Saved queries require a key for all projects.',
     params: optional({ ...idParams.properties, ...ofTile }),
     query: optional({ refresh: { type: 'boolean', description: 'Recompute the answers instead of using cached ones.' } }),
     answer: { $ref: 'TileAnswer#' }
@@ -96,7 +96,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
 
   routes.create('/:id/links', {
     summary: 'Create a link to a board', params: idParams,
-    description: 'Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.',
+    description: 'Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is created, has not been changed since, and your key covers all projects.',
     body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
     answer: object({ ...linkFields, value: { ...string, description: 'The link key. Shown only once.' } })
   }, async ({ params: { id }, body }, access) => {

@@ -64,7 +64,7 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
   // ClickHouse has other orders for uuids and for their texts: a page is cut in the one in which the next begins.
   routes.get('/events/hashes', {
     summary: 'List the hashes of stored events of a day',
-    description: `In order of uuid as ClickHouse has it, distinct id and name. \`identity\` is ${HASH}.`,
+    description: `Ordered by uuid (in ClickHouse order), distinct id and name. \`identity\` is ${HASH}.`,
     query: partial({
       day: date,
       event: { type: 'string', maxLength: 400, default: '', description: 'Only events of this name.' },

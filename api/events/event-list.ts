@@ -16,19 +16,19 @@ const listedEventSchema = object({
   uuid: { ...string, format: 'uuid' },
   event: string,
   distinct_id: string,
-  person_id: { ...string, format: 'uuid', description: 'The person that the event belongs to now, merges included.' },
-  timestamp: { ...time, description: 'When it happened.' },
+  person_id: { ...string, format: 'uuid', description: 'Current person of the event, after merges.' },
+  timestamp: { ...time, description: 'Time of the event.' },
   received_at: time,
   place: { ...string, description: 'Page URL, else screen name; empty without either.' },
   lib: string,
   lib_version: string,
-  is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
+  is_bot: { type: 'boolean', description: 'The user agent identifies a crawler, a monitor or another program.' }
 }, { $id: 'ListedEvent' })
 
 const eventPageSchema = object({
   results: array({ $ref: 'ListedEvent#' }),
   next: { type: ['string', 'null'], description: 'Link to the next page of older events; null on the last page.' },
-  searched_from: { ...timeOrNull, description: `Set if the search stopped after ${BUDGET_MS / 1000} s with the page not full: it covered events from this time on, and \`next\` continues before it.` },
+  searched_from: { ...timeOrNull, description: `Set if the search stopped after ${BUDGET_MS / 1000} s before the page was full: events from this time on were searched; \`next\` continues with earlier ones.` },
   complete_through: { ...timeOrNull, description: 'The list includes every event received before this time. Null: unknown.' }
 })
 

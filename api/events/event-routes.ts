@@ -11,8 +11,8 @@ const storedSchema = object({
     event: { type: 'string' },
     distinct_id: { type: 'string' },
     timestamp: { type: 'string', format: 'date-time' },
-    properties: { type: 'string', description: 'JSON as stored, with all digits of numbers.' },
-    is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
+    properties: { type: 'string', description: 'JSON as stored; numbers keep all digits.' },
+    is_bot: { type: 'boolean', description: 'The user agent identifies a crawler, a monitor or another program.' }
   }, 'Null: it is not stored, or not yet.')
 })
 

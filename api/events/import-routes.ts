@@ -77,7 +77,7 @@ export async function importRoutes (
   })
 
   routes.post('/:id/stop', {
-    summary: 'Stop an import', description: 'Ends at its next report. The same command or request resumes it.',
+    summary: 'Stop an import', description: 'It stops at its next report. The same command or request resumes it.',
     params, answer: detail
   }, async ({ params: { id } }, { projectId }) => {
     const [changed] = await sql`UPDATE imports SET stop_requested_at = coalesce(stop_requested_at, now())
@@ -103,7 +103,7 @@ function runRoutes (routes: Routes, imports: ImportRunner): void {
 
   routes.create('/run', {
     summary: 'Run an import on the server',
-    description: 'Runs `millrace import` on an export listed by `files`. Also needs the scopes project:read and event:read. Repeating the request resumes a stopped import. An API process runs two imports at a time, of different projects.',
+    description: 'Runs `millrace import` on an export listed by `files`. Also requires the scopes project:read and event:read. Repeating the request resumes a stopped import. An API process runs two imports at a time, of different projects.',
     body: runSchema, answer: object({ id: { type: ['integer', 'null'], description: 'Id of the import; null until its first report.' } })
   }, async ({ body }, access) => ({ id: await imports.run(access, body) }))
 }

@@ -20,15 +20,15 @@ const sampleSchema = object({
 const MINUTES = 60
 
 const summarySchema = object({
-  from: { ...time, description: 'Start of the first minute that is counted.' },
+  from: { ...time, description: 'Start of the first counted minute.' },
   results: array(object({
     reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
     effect: { type: 'string', enum: effects },
     count: { type: 'integer', description: 'Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types.' },
     first_minute: time,
     last_minute: time,
-    by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the running one last.` },
-    samples: { type: 'array', items: sampleSchema, description: 'Cases of the last minute that has some, at most five.' }
+    by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the current one last.` },
+    samples: { type: 'array', items: sampleSchema, description: 'Samples from the latest minute with warnings, at most five.' }
   }))
 })
 
@@ -45,7 +45,7 @@ export async function ingestionWarningRoutes (
 ): Promise<void> {
   routesOf(app, { tag: 'events', object: 'event' }).get('/summary', {
     summary: 'Count ingestion warnings by reason',
-    description: 'Everything that was dropped, changed or refused, most frequent first, with the last hour by minute and sample cases. By minute: the table ingestion_warnings in ClickHouse.',
+    description: 'Everything dropped, changed or refused, most frequent first, with counts per minute of the last hour and samples. The table ingestion_warnings in ClickHouse has all minutes.',
     query: summaryQuerySchema, answer: summarySchema
   }, async ({ query: { hours, unassigned } }, { projectId, maySql }) => {
     const minute = Math.floor(deps.now() / 60_000) * 60

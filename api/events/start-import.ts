@@ -156,7 +156,7 @@ async function execute (
     // One that was killed, or whose key was revoked, could not report its end.
     await sql`UPDATE imports SET state = 'interrupted', error = 'MILLRACE_IMPORT_ENDED', ended_at = now()
       WHERE project_id = ${project} AND id = ${begun} AND ended_at IS NULL`
-      .catch((err: unknown) => { logger.warn({ err, project, id: begun }, 'the end of an import was not recorded') })
+      .catch((err: unknown) => { logger.warn({ err, project, id: begun }, 'could not record the end of an import') })
   } finally {
     clearTimeout(timer)
     clearInterval(renewing)

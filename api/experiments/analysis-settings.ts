@@ -59,7 +59,7 @@ export function readAnalysisSettings (parameters: Readonly<Record<string, unknow
   const { custom_exposure_filter: filter, stats_config: stats } = read
   const { exposure_config: config, multiple_variant_handling: handling } = read.exposure_criteria ?? {}
   const [event] = filter?.events ?? []
-  if (config !== undefined && event !== undefined) throw invalidField('parameters__custom_exposure_filter', 'custom_exposure_filter must be empty beside an exposure_config.')
+  if (config !== undefined && event !== undefined) throw invalidField('parameters__custom_exposure_filter', 'custom_exposure_filter cannot be combined with exposure_config.')
   const exposure = config ?? (event === undefined ? null : { event: event.id, properties: event.properties })
   const path = `parameters__${config === undefined ? 'custom_exposure_filter__events__0' : 'exposure_criteria__exposure_config'}__properties`
   return {

@@ -183,7 +183,7 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
 function requireSameFlag ({ flag_key: key, flag_filters: filters }: Stored, kept: KeptFlag): void {
   if (key === kept.key && sameVariants(variantsOfFlag(filters), variantsOfFlag(kept.filters))) return
   throw invalidField('feature_flag_key',
-    'The feature flag has another key or other variants than when the experiment ended. Put them back, or make a new experiment.', 'flag_changed')
+    'The key or variants of the feature flag have changed since the experiment ended. Restore them, or create a new experiment.', 'flag_changed')
 }
 
 function hasEnded ({ end_date: end }: Pick<Period, 'end_date'>): boolean {

@@ -12,20 +12,20 @@ const writable = {
   description: { type: ['string', 'null'], maxLength: 3000 },
   start_date: {
     type: ['string', 'null'], format: 'date-time',
-    description: 'Writing it to a draft launches the experiment: the flag becomes active. null makes it a draft again.'
+    description: 'Setting it on a draft launches the experiment and activates the flag. null returns the experiment to draft.'
   },
-  end_date: { type: ['string', 'null'], format: 'date-time', description: 'Ends the experiment; the flag stays as it is.' },
+  end_date: { type: ['string', 'null'], format: 'date-time', description: 'Ends the experiment; the flag does not change.' },
   feature_flag_key: {
     type: 'string', minLength: 1, maxLength: 400,
-    description: 'A flag with at least two variants, one of them "control", is linked; an unknown key makes a new flag.'
+    description: 'Key of a flag with at least two variants, one of them "control"; an unknown key creates a new flag.'
   },
   parameters: {
     type: ['object', 'null'], ...anyObject,
-    description: 'feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; ' +
+    description: 'feature_flag_variants, rollout_percentage and aggregation_group_type_index apply to a new flag; ' +
       'minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria ' +
       'and stats_config (cuped, baseline_variant_key) are used by results.'
   },
-  secondary_metrics: { type: ['object', 'array', 'null'], ...anyObject, items: {}, description: 'Further metrics.' },
+  secondary_metrics: { type: ['object', 'array', 'null'], ...anyObject, items: {}, description: 'Secondary metrics.' },
   filters: { type: 'object', ...anyObject, description: 'The primary metric; see docs/change/experiments.md for its forms.' },
   archived: { type: 'boolean' }
 } as const

@@ -14,7 +14,7 @@ export interface KeptChange {
   fields: string[]
 }
 
-/** Of an experiment, the first version and the newest ones are kept: so many, and of so many bytes. */
+/** Of an experiment, the first version and the newest ones are kept, up to this number and size. */
 const MAX_VERSIONS = 500
 const MAX_BYTES = 10_000_000
 

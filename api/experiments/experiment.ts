@@ -29,7 +29,7 @@ const linkedFlagSchema = object({
   deleted: { type: 'boolean' },
   active: { type: 'boolean' },
   ensure_experience_continuity: { type: 'boolean' }
-}, { description: 'The flag that decides who sees which variant.' })
+}, { description: 'The flag that assigns the variants.' })
 
 export const experimentProperties = {
   id: { type: 'integer' },
@@ -40,7 +40,7 @@ export const experimentProperties = {
   feature_flag_key: { type: 'string' },
   feature_flag: linkedFlagSchema,
   parameters: anyObject,
-  secondary_metrics: { description: 'An object or an array of metrics, as it was written.' },
+  secondary_metrics: { description: 'An object or an array of metrics, as written.' },
   filters: { ...anyObject, description: 'The primary metric; see docs/change/experiments.md for its forms.' },
   archived: { type: 'boolean' },
   ...originSchemas
@@ -63,7 +63,7 @@ export async function findExperiment (sql: Sql, projectId: number, id: number): 
 
 export const experimentQuery = pageQuery({
   ...searchQueryProperties,
-  archived: { type: 'boolean', description: 'true: only archived ones; false: only the others. Default: both.' }
+  archived: { type: 'boolean', description: 'true: only archived experiments; false: only others. Default: both.' }
 })
 
 export async function listExperiments (

@@ -23,18 +23,18 @@ const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 const line = { type: 'string', maxLength: 1000, default: '' } as const
 
 const fields = {
-  schedule: { type: 'string', enum: ['hour', 'day'], description: 'Length of the windows, UTC. Never changes.' },
+  schedule: { type: 'string', enum: ['hour', 'day'], description: 'Window length; windows are aligned to UTC. Cannot be changed.' },
   target: {
     type: 'object', additionalProperties: false, required: ['kind'],
-    description: 'Only the credentials can change.',
+    description: 'Only the credentials can be changed.',
     properties: {
       kind: { type: 'string', enum: ['folder', 's3'], description: 'folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.' },
-      endpoint: { ...line, description: 'URL of the service; empty: that of Amazon for the region.' },
+      endpoint: { ...line, description: 'Service URL; empty: Amazon S3 in the region.' },
       region: { ...line, default: 'us-east-1' },
       bucket: line,
-      prefix: { ...line, description: 'Before each name, such as `millrace/`.' },
+      prefix: { ...line, description: 'Prefix of every object name, such as `millrace/`.' },
       access_key_id: line,
-      secret_access_key: { ...line, description: `Answered as ${HIDDEN}; sent as that, the stored one stays.` }
+      secret_access_key: { ...line, description: `Returned as ${HIDDEN}; send ${HIDDEN} to keep the stored key.` }
     }
   },
   tables: {
@@ -42,13 +42,13 @@ const fields = {
   },
   filter: {
     type: ['object', 'null'], additionalProperties: false,
-    description: 'Of events; null: all. Manifests count what it leaves out.',
+    description: 'Event filter; null: all events. Manifests count the events it excludes.',
     properties: {
-      events: { type: ['array', 'null'], items: { type: 'string', maxLength: 400 }, minItems: 1, maxItems: 100, default: null, description: 'Names; null: all.' },
-      where: { type: 'array', maxItems: 20, default: [], items: { type: 'object', additionalProperties: true }, description: 'Conditions on properties, as those of questions.' }
+      events: { type: ['array', 'null'], items: { type: 'string', maxLength: 400 }, minItems: 1, maxItems: 100, default: null, description: 'Event names; null: all.' },
+      where: { type: 'array', maxItems: 20, default: [], items: { type: 'object', additionalProperties: true }, description: 'Conditions on properties, as in questions.' }
     }
   },
-  paused: { type: 'boolean', description: 'Windows wait until it goes on; erasures are still carried out.' }
+  paused: { type: 'boolean', description: 'true: no windows are written until it resumes; erasures are still applied.' }
 } as const
 
 const EXPORTS: DocumentKind<typeof fields> = {
@@ -110,18 +110,18 @@ function readTarget (given: Target, stored: Target | undefined): { target: Targe
 }
 
 function fixed (field: string): HttpError {
-  return invalidField(field, 'This cannot be changed, as windows would overlap or be missing. Make another export.')
+  return invalidField(field, 'This cannot be changed, because windows would overlap or be missing. Create another export.')
 }
 
 const progressSchema = object({
   id: integer,
   done_through: { ...timeOrNull, description: 'End of the last window that was written; null: none yet.' },
-  complete_through: { ...timeOrNull, description: 'The watermark: windows that end before are closed. null: unknown.' },
-  lag_seconds: { type: 'number', description: 'Age of the end of the oldest window that is not written; 0 while paused.' },
+  complete_through: { ...timeOrNull, description: 'The watermark: windows that end before it are closed. Null: unknown.' },
+  lag_seconds: { type: 'number', description: 'Time since the end of the oldest unwritten window; 0 while paused.' },
   files: count('Files of the newest revisions.'), rows: integer, bytes: integer,
   planned: count('Revisions that are still to be written.'),
-  folder: { ...string, description: 'Of its files, in the target.' },
-  error: { ...string, description: 'Of the last try; empty if that succeeded.' }
+  folder: { ...string, description: 'Folder of its files in the target.' },
+  error: { ...string, description: 'Error of the last attempt; empty if it succeeded.' }
 }, { $id: 'ExportProgress' })
 
 const windowSchema = object({
@@ -165,10 +165,10 @@ export async function exportRoutes (
   })
 
   routes.post('/:id/run', {
-    summary: 'Export windows from before the export was made',
-    description: `Plans the closed windows of a span that were never written, at most ${MAX_WINDOWS}: the same windows and names as by schedule.`,
+    summary: 'Backfill an export',
+    description: `Plans the closed windows of a time range that were never written, at most ${MAX_WINDOWS}, with the same bounds and file names as scheduled ones.`,
     params: idParams, body: bodyOf({ from: time, to: time }, 'from', 'to'),
-    answer: object({ planned: count('Windows that were planned, of all tables.') })
+    answer: object({ planned: count('Planned windows of all tables.') })
   }, async ({ params: { id }, body }, { projectId }) => {
     const { schedule } = await findDocument(sql, EXPORTS, { projectId, id })
     const [from, to] = [parseIsoDateTime(body.from) ?? new Date(0), parseIsoDateTime(body.to) ?? new Date(0)]

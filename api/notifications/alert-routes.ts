@@ -19,9 +19,9 @@ const id = { type: 'integer', minimum: 1, maximum: 2_147_483_647 } as const
 
 const about = {
   ...object({ kind: { type: 'string', enum: ['question', 'saved_query', 'board'] }, id }), additionalProperties: false,
-  description: 'A question that is a trend of one series, or with a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose first column of the first row counts; or a board, which is sent as a report.'
+  description: 'A trend with one series or a formula; a saved query with the parameters {from:DateTime} and {to:DateTime}, whose value is the first column of the first row; or a board, which is sent as a report.'
 } as const
-const every = { type: 'string', enum: ['hour', 'day', 'week'], description: 'Windows in UTC; week: from Monday, of boards only.' } as const
+const every = { type: 'string', enum: ['hour', 'day', 'week'], description: 'Window length, UTC; week: from Monday, for boards only.' } as const
 const condition = {
   ...nullableObject({ is: { type: 'string', enum: CONDITIONS }, value: number }, 'Null for a board. rises_by and falls_by: percent against the same window a week before.'), additionalProperties: false
 } as const
@@ -41,8 +41,8 @@ export const ALERTS: DocumentKind<typeof fields> = {
   defaults: { condition: null, enabled: true },
   state: {
     is_firing: { type: 'boolean' },
-    evaluated_through: { ...timeOrNull, description: 'End of the last window; null before the first.' },
-    last_error: { type: ['string', 'null'], description: 'Why the next window cannot be evaluated. It is retried.' }
+    evaluated_through: { ...timeOrNull, description: 'End of the last evaluated window; null before the first.' },
+    last_error: { type: ['string', 'null'], description: 'Why the next window could not be evaluated; it is retried.' }
   },
   shown: { evaluated_through: ofTask('done_through'), last_error: ofTask("nullif(error, '')") },
   async check (given, { sql, access, projectId, id: changed = null }) {
@@ -83,7 +83,7 @@ async function checkSubject (
 
 const dryRunBody = bodyOf({ about, every, condition }, 'about', 'every', 'condition')
 const windowFields = {
-  from: time, to: time, value: { ...numberOrNull, description: 'Null: no number.' }, before: { ...numberOrNull, description: 'A week before; null: not compared.' },
+  from: time, to: time, value: { ...numberOrNull, description: 'Null: no number.' }, before: { ...numberOrNull, description: 'Value a week before; null: not compared.' },
   outcome: { type: ['string', 'null'], enum: ['fired', 'resolved', 'sent', null] }
 } as const
 
@@ -114,9 +114,9 @@ async function alertRoutes (app: FastifyInstance, deps: QuestionDeps & { publicU
 
   routes.post('/dry_run', {
     scope: 'query:read', summary: 'Show when an alert would have fired',
-    description: 'Evaluates the closed windows of 30 days. Of a saved query, as many as run within 45 s, newest first.',
+    description: 'Evaluates the closed windows of the last 30 days; for a saved query, as many as run within 45 s, newest first.',
     body: dryRunBody,
-    answer: object({ from: time, to: time, windows: { type: 'integer' }, results: { ...array(object(windowFields)), description: 'Windows in which it fired or was resolved, oldest first.' } })
+    answer: object({ from: time, to: time, windows: { type: 'integer' }, results: { ...array(object(windowFields)), description: 'Windows in which it would have fired or resolved, oldest first.' } })
   }, async ({ body }, access, reply) => {
     await checkSubject(body, { sql, access, projectId: access.projectId })
     if (body.about.kind === 'board' || body.condition === null) throw invalidField('about__kind', 'A board has no condition that could be met.')

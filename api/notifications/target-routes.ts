@@ -15,10 +15,10 @@ const LOOK_MS = 200
 
 const fields = {
   kind: { type: 'string', enum: ['slack', 'webhook', 'mail'] },
-  url: { type: 'string', minLength: 1, maxLength: 2000, description: 'Of Slack and webhooks: https or http; answers show its host only. Of mail: mailto:address.' },
+  url: { type: 'string', minLength: 1, maxLength: 2000, description: 'Slack and webhooks: https or http, returned as the host only. Mail: mailto:address.' },
   enabled: { type: 'boolean', description: 'A disabled target keeps its queue.' },
   events: { ...array({ type: 'string', minLength: 1, maxLength: 200 }), maxItems: 100, uniqueItems: true, description: 'Names of events to send.' },
-  each_event: { type: 'boolean', description: 'Send each event; else their number and samples, at most one message a minute and name.' }
+  each_event: { type: 'boolean', description: 'true: send each event. false: send a count with samples, at most once per minute and event name.' }
 } as const
 
 const state = {
@@ -26,7 +26,7 @@ const state = {
   last_delivered_at: timeOrNull,
   failing_since: { ...timeOrNull, description: 'First failed attempt since the last delivery; null: the last attempt succeeded.' },
   last_error: { type: ['string', 'null'], description: 'Status or error of the last failed attempt.' },
-  sent_events: { ...array(string), description: 'Names of the events that are sent: `events`, and to Slack those whose definition has `post_to_slack`.' }
+  sent_events: { ...array(string), description: 'Names of the events sent: `events` and, for Slack, those whose definition has `post_to_slack`.' }
 } as const
 
 /** Whoever knows the whole url of a webhook may post there. */
@@ -73,7 +73,7 @@ export async function targetRoutes (app: FastifyInstance, deps: { sql: Sql, publ
   await documentRoutes(app, deps, TARGETS)
 
   routes.post('/:id/secret', {
-    summary: 'Show the signing secret of a target', description: 'Verifies webhooks, by Standard Webhooks.', params: idParams,
+    summary: 'Show the signing secret of a target', description: 'Receivers verify webhooks with it (Standard Webhooks).', params: idParams,
     answer: object({ secret: string })
   }, async ({ params: { id } }, { projectId }) => {
     await findDocument(sql, TARGETS, { projectId, id })
@@ -82,7 +82,7 @@ export async function targetRoutes (app: FastifyInstance, deps: { sql: Sql, publ
   })
 
   routes.post('/:id/test', {
-    summary: 'Send a test to a target', description: 'Waits up to 12 s for its delivery, which is tried once and in order.', params: idParams,
+    summary: 'Send a test to a target', description: 'Waits up to 12 s for delivery, which is attempted once, after everything queued before it.', params: idParams,
     answer: object({ delivered: boolean, error: { type: ['string', 'null'] } })
   }, async ({ params: { id } }, { projectId }) => {
     const { name, enabled } = await findDocument(sql, TARGETS, { projectId, id })

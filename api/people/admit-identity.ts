@@ -51,7 +51,7 @@ async function createFor (
     INSERT INTO users (email, first_name, has_roles, oidc_issuer, oidc_subject)
     VALUES (${address.slice(0, 254)}, ${firstName.slice(0, 150)}, true, ${issuer}, ${subject}) ON CONFLICT DO NOTHING RETURNING id`
   // An address alone is no proof: whoever controls one at the provider would take the account.
-  return created?.id ?? refuse('account_exists', 'There is a user with this address. An administrator must invite you, so that the account becomes yours.')
+  return created?.id ?? refuse('account_exists', 'A user with this address already exists. An administrator must invite you to link the account.')
 }
 
 async function bind (tx: TransactionSql, { issuer, subject }: Identity, userId: number): Promise<number> {

@@ -79,7 +79,7 @@ export async function findInvited (sql: Sql, token: string, at: Date): Promise<n
 }
 
 function unusable (): HttpError {
-  return new HttpError(401, 'authentication_error', 'authentication_failed', 'This invitation was used already, or is too old. Ask for a new one.')
+  return new HttpError(401, 'authentication_error', 'authentication_failed', 'This invitation was already used or has expired. Ask for a new one.')
 }
 
 /** Whoever has one IPv6 address has a network of 2^64. */

@@ -18,7 +18,7 @@ const INVITATION_MS = 7 * 86_400_000
 const roleSchema = bodyOf({
   project_id: { type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Null: all projects, and the installation.' },
   role: { type: 'string', enum: ROLES },
-  sees_persons: { type: 'boolean', description: 'Of a viewer: may read persons and their events. Default: false.' }
+  sees_persons: { type: 'boolean', description: 'For viewers: may read persons and their events. Default: false.' }
 }, 'project_id', 'role')
 
 const rolesSchema = { ...array(roleSchema), maxItems: 1000 } as const
@@ -26,7 +26,7 @@ const rolesSchema = { ...array(roleSchema), maxItems: 1000 } as const
 const userSchema = object({
   ...userSummarySchema.properties,
   keys: { type: 'integer', description: 'Number of valid personal keys.' },
-  roles: { ...rolesSchema, type: ['array', 'null'], description: 'Null: an account whose keys have the rights that they name.' },
+  roles: { ...rolesSchema, type: ['array', 'null'], description: 'Null: an account limited only by the scopes of its keys.' },
   has_password: { type: 'boolean' },
   provider: { type: ['string', 'null'], description: 'Issuer of the identity provider that the user logs in with.' },
   invited_until: { ...timeOrNull, description: 'Expiry of the open invitation.' },
@@ -68,7 +68,7 @@ export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now 
 
   routes.create('/invitations', {
     scope: '*', summary: 'Invite a person to log in',
-    description: 'Creates the user or gives an existing one these roles and a new link, which works once and for 7 days, and with which the person sets a password. No mail is sent. For administrators of all projects.',
+    description: 'Creates the user, or gives an existing one these roles. The link sets a password, works once, and expires after 7 days. No mail is sent. For administrators of all projects.',
     body: bodyOf({ ...person, roles: { ...rolesSchema, minItems: 1 } }, 'email', 'roles'),
     answer: object({ user: answer, link: string, expires_at: time })
   }, async (request, access) => {
@@ -92,7 +92,7 @@ export async function peopleRoutes (app: FastifyInstance, { sql, publicUrl, now 
 
   routes.patch('/users/:id', {
     scope: '*', summary: 'Change the roles of a user, or disable the user', params: idParams, answer,
-    description: 'Disabling ends all sessions of the user and revokes all keys that the user has or made; enabling does not bring them back. For administrators of all projects.',
+    description: 'Disabling ends all sessions of the user and permanently revokes all keys that the user has or made. For administrators of all projects.',
     body: optional({ first_name: person.first_name, roles: rolesSchema, disabled: { type: 'boolean' } }, { additionalProperties: false })
   }, async ({ params: { id }, body: { first_name: firstName, roles, disabled } }, access) => {
     requireAllProjects(access)
@@ -156,7 +156,7 @@ async function requireAdministrator (tx: SqlTemplates, access: Access): Promise<
 
 /** Nobody locks themselves out, and nobody changes what they may do. */
 function refuseOneself ({ userId }: Access, id: number, field: string): void {
-  if (userId === id) throw invalidField(field, 'Another administrator must change this user: it is you.')
+  if (userId === id) throw invalidField(field, 'You cannot change your own user: another administrator must.')
 }
 
 function isAdministration ({ project_id: projectId, role }: Membership): boolean {

@@ -11,9 +11,9 @@ const MAX_ID = 2_147_483_647
 
 const filters = {
   project_id: { type: 'integer', minimum: 1, maximum: MAX_ID, description: 'Only lines about this project.' },
-  user_id: { type: 'integer', minimum: 1, maximum: MAX_ID, description: 'Only what this user did.' },
+  user_id: { type: 'integer', minimum: 1, maximum: MAX_ID, description: 'Only actions of this user.' },
   kind: { ...string, maxLength: 20, description: 'create, change, delete, act, read, login, logout, refusal or trim.' },
-  object: { ...string, maxLength: 63, description: 'A table such as feature_flags, or persons, sql, record; of logins, how.' },
+  object: { ...string, maxLength: 63, description: 'A table such as feature_flags, or persons, sql or record; for logins, the method.' },
   object_id: { ...string, maxLength: 200 },
   from: { ...time, description: 'Only lines of this time or later.' },
   to: { ...time, description: 'Only lines before this time.' }
@@ -29,7 +29,7 @@ const lineSchema = object({
   id: { type: 'integer' },
   at: time,
   project_id: { ...nullableInteger, description: 'Null: about the installation.' },
-  user_id: { ...nullableInteger, description: 'Null: a command in Postgres, or somebody unknown.' },
+  user_id: { ...nullableInteger, description: 'Null: a change made directly in Postgres, or an unknown user.' },
   user: { type: ['string', 'null'], description: 'Mail address of the user.' },
   key_id: { type: ['string', 'null'], format: 'uuid', description: 'Personal key; null for a session without one.' },
   key_label: { type: ['string', 'null'] },
@@ -39,8 +39,8 @@ const lineSchema = object({
   object_id: string,
   before: { ...anyOrNull, description: 'The row before a change, without secrets.' },
   after: { ...anyOrNull, description: 'The row after it.' },
-  detail: { ...anyOrNull, description: 'Of a reading: method, path, query and body.' },
-  rows: { ...nullableInteger, description: 'Rows read; null if the reading did not end.' }
+  detail: { ...anyOrNull, description: 'For reads: method, path, query and body.' },
+  rows: { ...nullableInteger, description: 'Rows read; null if the read did not finish.' }
 }, { $id: 'RecordLine' })
 
 type Line = Row<typeof lineSchema>
@@ -57,7 +57,7 @@ export async function recordRoutes (
 
   routes.list('/record', {
     scope: '*', summary: 'List the record', query: recordQuery, item: { $ref: 'RecordLine#' },
-    description: 'Who changed what, logged in, was refused, or read persons or SQL. Newest first.'
+    description: 'Changes, logins, refusals, and reads of persons and SQL, newest first.'
   }, async ({ query }, access) => await selectPage<Line>(sql, query, {
     order: 'newest lines', keys: newestBy(sql`r.id`), select: columns(sql), from: lines(sql), where: matches(sql, query, access)
   }))

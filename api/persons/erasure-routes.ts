@@ -19,13 +19,13 @@ import { eventFilterSchema, findMatchingIds, personFilterSchema, toEventFilter }
 /** Maximum wait for the pipeline, in milliseconds. */
 const WAIT_MS = 20_000
 
-const found = array(object({ where: string, count: { type: 'integer' } }), { description: 'What was found where.' })
+const found = array(object({ where: string, count: { type: 'integer' } }), { description: 'Number of matches by place.' })
 
 const erasureSchema = object({
   id: { type: 'integer' },
-  requested_at: { ...string, format: 'date-time', description: 'Events that happened before are erased; later ones are new.' },
-  done_at: { ...timeOrNull, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
-  of: { ...string, enum: ['persons', 'events', 'anonymised'], description: 'Persons with everything, events of a filter, or persons who were anonymised.' },
+  requested_at: { ...string, format: 'date-time', description: 'Events from before this time are erased; later ones are stored.' },
+  done_at: { ...timeOrNull, description: 'When a count confirmed that nothing is left in ClickHouse; null: not yet.' },
+  of: { ...string, enum: ['persons', 'events', 'anonymised'], description: 'persons: with all their data; events: those that match a filter; anonymised: persons whose ids were replaced.' },
   found
 }, { $id: 'Erasure' })
 
@@ -33,8 +33,8 @@ const bodySchema = bodyOf({
   distinct_ids: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, minItems: 1, maxItems: 1000 },
   persons: personFilterSchema,
   events: eventFilterSchema,
-  anonymise: { type: 'boolean', default: false, description: 'Replace the distinct ids by random ones, in place of erasing the persons; counts stay as they are.' },
-  remove_properties: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, maxItems: 200, default: [], description: 'With `anonymise`: names of properties of events and persons that go.' },
+  anonymise: { type: 'boolean', default: false, description: 'Replace the distinct ids with random ones instead of erasing the persons; counts do not change.' },
+  remove_properties: { type: 'array', items: { ...string, minLength: 1, maxLength: 400 }, maxItems: 200, default: [], description: 'With `anonymise`: names of event and person properties to remove.' },
   dry_run: { type: 'boolean', default: false, description: 'Only count.' }
 })
 
@@ -43,7 +43,7 @@ const answerSchema = object({
   distinct_ids: array(string, { description: 'The given distinct ids, and all others of their persons.' }),
   done_at: erasureSchema.properties.done_at,
   found,
-  not_searched: array(object({ what: string, command: string }), { description: 'What cannot be searched, or belongs to others as well, and the command for it.' })
+  not_searched: array(object({ what: string, command: string }), { description: 'What cannot be searched or also belongs to others, and the command that handles it.' })
 })
 
 interface ErasureDeps { sql: Sql, clickhouse: ClickHouse, nats: NatsOnDemand, publicUrl: string, backupFolder?: string }
@@ -58,7 +58,7 @@ export async function erasureRoutes (
 
   routes.post('/', {
     summary: 'Erase or anonymise persons, or erase events',
-    description: 'Of `distinct_ids`, with or without a person, or of `persons` that match: events, the persons with all their distinct ids, samples of warnings, waiting notifications, dead letters, groups with such a key, and exports. Of `events`: only the events that match. A restored backup, an import, a replay or an old spool does not bring back what happened before.',
+    description: 'For `distinct_ids`, with or without a person, or for matching `persons`, erases: events, the persons with all their distinct ids, samples of warnings, queued notifications, dead letters, groups with such a key, and rows of exports. For `events`, erases only matching events. A restored backup, an import, a replay or an old spool does not bring erased data back.',
     body: bodySchema, answer: answerSchema, config: { hasSecretBody: true }
   }, async ({ body }, { projectId }) => {
     const { dry_run: dryRun = false } = body

@@ -26,12 +26,12 @@ type Lines = AsyncGenerator<string>
 
 const query = optional({
   distinct_id: { ...string, minLength: 1, maxLength: 400 },
-  person: { ...string, format: 'uuid', description: 'Id of the person, also one from before a merge.' }
+  person: { ...string, format: 'uuid', description: 'Id of the person, including ids from before a merge.' }
 })
 
 export async function handOutRoutes (app: FastifyInstance, deps: HandOutDeps): Promise<void> {
   routesOf(app, { tag: 'persons', object: 'person' }).get('/export', {
-    summary: 'Export everything of a person', query, config: { isEndless: true },
+    summary: 'Export all data of a person', query, config: { isEndless: true },
     description: 'By distinct id, with or without a person, or by person: a zip of JSON lines with the person, its distinct ids, cohorts, events, flags seen, groups and dead letters. Also requires the scopes event:read and dead_letter:read.',
     answers: { 200: { description: 'The zip file.', content: { 'application/zip': { schema: { type: 'string', format: 'binary' } } } } }
   }, async (request, { projectId, scopes }, reply) => {
@@ -41,7 +41,7 @@ export async function handOutRoutes (app: FastifyInstance, deps: HandOutDeps): P
     if ((id === undefined) === (person === undefined)) throw invalidField('distinct_id', 'Give either distinct_id or person.')
     const ids = id === undefined ? await findIds(deps, projectId, person ?? '') : [toDistinctId(id)]
     const { stream, countLines } = zipFiles(deps, await findErased(deps.sql, projectId, ids))
-    stream.once('error', (err) => { request.log.warn({ err }, 'the export of a person broke off') })
+    stream.once('error', (err) => { request.log.warn({ err }, 'the export of a person was interrupted') })
     stream.once('close', () => { void request.recordRows?.(countLines()).catch((err: unknown) => { request.log.warn({ err }, 'could not record the rows of an export') }) })
     return await reply.type('application/zip').header('content-disposition', 'attachment; filename="person.zip"').send(stream)
   })

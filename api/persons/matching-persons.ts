@@ -22,7 +22,7 @@ const property = {
 
 export const personFilterSchema = optional({ ...property, ...period }, {
   additionalProperties: false, minProperties: 1, dependencies: { value: ['property'] },
-  description: 'Persons with this property of theirs and an event of this name and time.'
+  description: 'Persons that have this property, and an event with this name in this time range.'
 })
 
 export const eventFilterSchema = optional({
@@ -34,7 +34,7 @@ export const eventFilterSchema = optional({
   group_key: { ...string, minLength: 1, maxLength: 400 }
 }, {
   additionalProperties: false, minProperties: 1, dependencies: { value: ['property'], group_type: ['group_key'], group_key: ['group_type'] },
-  description: 'Only events, by the filters of the list of events; persons keep the properties that these set.'
+  description: 'Erases only events, selected as in the list of events; persons keep the properties that these events set.'
 })
 
 /** @throws {HttpError} 400 when more persons match than one erasure may have. */

@@ -56,7 +56,7 @@ const mergeSchema = object({
   at: { ...time, description: 'When it was received.' },
   distinct_id: { ...string, description: 'Its person survives.' },
   other_distinct_id: { ...string, description: 'Its person is merged into the other one.' },
-  undone_at: { ...timeOrNull, description: 'When the merge was undone; null: it counts.' }
+  undone_at: { ...timeOrNull, description: 'When the merge was undone; null: it is in effect.' }
 })
 
 const historySchema = object({
@@ -64,7 +64,7 @@ const historySchema = object({
   changed_at: { ...timeOrNull, description: 'Last change of the person.' },
   distinct_id_count: { type: 'integer' },
   distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it was assigned to this person.' }, is_first: { type: 'boolean' } }), { description: `Newest first, at most ${SHOWN_IDS}.` }),
-  merges: { type: ['array', 'null'], items: mergeSchema, description: 'Events that asked for a merge with one of these distinct ids, newest first, also those that changed nothing. Null: ClickHouse is unavailable.' }
+  merges: { type: ['array', 'null'], items: mergeSchema, description: 'Events that requested a merge with one of these distinct ids, newest first, including those without effect. Null: ClickHouse is unavailable.' }
 }, { $id: 'PersonHistory' })
 
 /** Searches persons by anything that names them, and tells how the distinct ids of one came to it. */
@@ -79,7 +79,7 @@ export async function personHistoryRoutes (app: FastifyInstance, stores: PersonS
   }, async ({ query }, { projectId }) => await search(stores, projectId, query.search))
 
   routes.get('/:id/history', {
-    summary: 'Show the history of a person', description: 'Its distinct ids, when a merge assigned each, and the events that asked for merges.',
+    summary: 'Show the history of a person', description: 'Its distinct ids, when a merge assigned each, and the events that requested merges.',
     params: uuidParams, answer: { $ref: 'PersonHistory#' }
   }, async ({ params: { id } }, { projectId }) => await readHistory(stores, projectId, id.toLowerCase()))
 }

@@ -23,7 +23,7 @@ const deletionSchema = object({
   person: { type: 'string', format: 'uuid', description: 'Id of the deleted person.' },
   with_events: { type: 'boolean', description: 'Whether the deletion includes the events.' },
   requested_at: { type: 'string', format: 'date-time' },
-  done_at: { ...timeOrNull, description: 'When ClickHouse was verified to hold nothing of the person; null: not yet.' },
+  done_at: { ...timeOrNull, description: 'When ClickHouse was verified to have no data of the person left; null: not yet.' },
   swept_at: { ...timeOrNull, description: 'When events still in the stream at the time of the request had also been stored and deleted; null: not yet.' }
 })
 
@@ -66,13 +66,13 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
 
   routes.delete('/:id', {
     summary: 'Delete a person',
-    description: 'By person id, including ids from before a merge. Later events create a new person. Not searched: dead letters, events in spools, groups whose key or properties name the person, properties of the events of others, backups, and tables that users made.',
+    description: 'By person id, including ids from before a merge. Later events create a new person. Not searched: dead letters, events in spools, groups whose key or properties name the person, properties of the events of others, backups, and tables created by users.',
     params: uuidParams,
     query: optional({
       delete_events: { type: 'boolean', default: false, description: 'Also delete the events received so far for all distinct ids of the person.' }
     }),
     answers: {
-      202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because the pipeline or ClickHouse is slow or unavailable.' },
+      202: { type: 'null', description: 'Accepted: the deletion continues in the background, because the pipeline or ClickHouse is slow or unavailable.' },
       204: { type: 'null', description: "Deleted, and verified by a count of the person's rows and, with delete_events, its events." }
     }
   }, async ({ params: { id: uuid }, query: { delete_events: withEvents } }, { projectId }, reply) => {
@@ -95,7 +95,7 @@ const SHOWN_IDS = 100
 
 const personSchema = object({
   id: { type: 'string', format: 'uuid', description: 'The person_id of events.' },
-  uuid: { type: 'string', format: 'uuid', description: 'The same.' },
+  uuid: { type: 'string', format: 'uuid', description: 'Same as id.' },
   name: { type: 'string', description: 'Email, else name, else username, else a distinct id.' },
   distinct_ids: { type: 'array', items: { type: 'string' }, description: `In alphabetical order; ${SHOWN_IDS} at most.` },
   properties: { type: 'object', additionalProperties: true },

@@ -32,8 +32,8 @@ const repairSchema = object({
   event: { type: ['string', 'null'], format: 'uuid', description: 'Event of the undone merge.' },
   distinct_ids: array(string, { description: 'Distinct ids of the undone merge, or of the split parts.' }),
   requested_at: { ...string, format: 'date-time' },
-  done_at: { ...timeOrNull, description: 'When the persons were computed again; null: not yet.' },
-  persons: { type: 'array', items: uuid, description: 'Ids of the persons that have the distinct ids of the original after the repair.' },
+  done_at: { ...timeOrNull, description: 'When the persons were recomputed; null: not yet.' },
+  persons: { type: 'array', items: uuid, description: 'Ids of the persons that have the distinct ids of the original person after the repair.' },
   error: { type: ['string', 'null'], description: 'Why the repair is impossible.' }
 }, { $id: 'PersonRepair' })
 
@@ -41,7 +41,7 @@ type PersonRepair = Row<typeof repairSchema>
 
 const ANSWERS = {
   200: { $ref: 'PersonRepair#' },
-  202: { $ref: 'PersonRepair#', description: 'Accepted: the repair goes on in the background, because accepted events are not all stored yet.' }
+  202: { $ref: 'PersonRepair#', description: 'Accepted: the repair continues in the background, because accepted events are not all stored yet.' }
 }
 
 /** Undoes merges of persons and splits persons. The pipeline carries it out. */
@@ -78,7 +78,7 @@ export async function repairRoutes (app: FastifyInstance, deps: RepairDeps): Pro
 
   routes.post('/:id/undo_merge', {
     summary: 'Undo a merge',
-    description: 'Computes the persons again as if the merge had never happened; its event still counts, with the properties that it sets. Another event that merges the same ids keeps them together.',
+    description: 'Recomputes the persons as if the merge had never happened. The event itself still counts and sets its properties. Another event that merges the same ids keeps them together.',
     params: uuidParams, answers: ANSWERS, body: bodyOf({ event: { ...uuid, description: 'uuid of the event that merged, from the history of the person.' } }, 'event')
   }, async ({ params: { id }, body: { event } }, { projectId }, reply) => {
     const person = await readPerson(deps, projectId, id)

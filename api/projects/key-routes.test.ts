@@ -155,9 +155,9 @@ t.test('a key lasts no longer than the one that made it', async (t) => {
   const sooner = new Date(NOW + 60_000).toISOString()
   t.equal((await makeWith(short.key, { expires_at: sooner })).expires_at, sooner)
   t.match(await callAs(short.key, 'POST', '/api/personal_api_keys/', { label: 'n', scopes: ['user:read'], expires_at: new Date(NOW + 3_600_001).toISOString() }), {
-    status: 400, body: { attr: 'expires_at', detail: 'A key cannot make a key that lasts longer than itself.' }
+    status: 400, body: { attr: 'expires_at', detail: 'A key cannot create a key that expires later than itself.' }
   })
-  t.match(await callAs(short.key, 'POST', `/api/personal_api_keys/${lasting.id}/rotate/`, {}), { status: 403, body: { detail: 'This key lasts longer than yours.' } })
+  t.match(await callAs(short.key, 'POST', `/api/personal_api_keys/${lasting.id}/rotate/`, {}), { status: 403, body: { detail: 'This key expires later than yours.' } })
   t.equal((await makeWith(lasting.key)).expires_at, null)
 })
 

@@ -75,7 +75,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
 
   routes.create('/personal_api_keys/:id/rotate', {
     summary: 'Replace a personal key', params: uuidParams, body: rotationSchema, answer: withValue,
-    description: 'The new key has the same rights and expiry. Revoking the requesting key, or the key that created the old one, revokes it too. The old key is accepted for a grace period.'
+    description: 'The new key has the same rights and expiry. Revoking the requesting key, or the key that created the old one, revokes it as well. The old key is accepted for a grace period.'
   }, async ({ params: { id }, body }, access) => await rotateKey(deps, access, { id, ...body }))
 
   routes.delete('/personal_api_keys/:id', {
@@ -94,7 +94,7 @@ export async function createKey (
   const { label, scopes, user_id: userId = access.userId } = body
   const projectIds = body.scoped_teams ?? access.projectIds
   if (userId !== access.userId && !isAdministrator(access)) {
-    throw invalidField('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
+    throw invalidField('user_id', 'Only a key with the scope * for all projects can create keys for other users.')
   }
   refuseUnknownScope(scopes)
   const isAllowed = access.isSession && projectIds !== null
@@ -108,7 +108,7 @@ export async function createKey (
   if (expiresAt !== null && expiresAt.getTime() <= now()) throw invalidField('expires_at', 'It must be in the future.')
   return await changeKeys(sql, async (tx) => {
     const maker = await readMaker(tx, access)
-    if (expiresAt !== null && outlasts(expiresAt, maker)) throw invalidField('expires_at', 'A key cannot make a key that lasts longer than itself.')
+    if (expiresAt !== null && outlasts(expiresAt, maker)) throw invalidField('expires_at', 'A key cannot create a key that expires later than itself.')
     const madeBy = maker.id === null ? [] : [maker.id]
     const ends = expiresAt ?? maker.expiresAt
     const key = { userId, label, scopes, projectIds, expiresAt: ends, madeBy, madeByUsers: maker.users }
@@ -126,7 +126,7 @@ async function rotateKey (
     const maker = await readMaker(tx, access)
     const old = await lockKey(tx, id, access)
     if (!isUsable(old, now())) throw invalidField('id', 'It can no longer be used: create a new key.')
-    if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
+    if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key expires later than yours.')
     const madeBy = [...new Set([...old.made_by, ...maker.id === null ? [] : [maker.id]])]
     const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt, made_by_users: makers } = old
     const madeByUsers = [...makers, ...maker.users]

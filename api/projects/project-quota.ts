@@ -7,7 +7,7 @@ import { array, count, object, time, type Value } from '../http/json-schema.ts'
 
 const writable = {
   events_per_second: {
-    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerSecond, description: 'Events per second and ingest process; null: no limit.'
+    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerSecond, description: 'Events per second per ingest process; null: no limit.'
   },
   burst: {
     type: ['integer', 'null'],
@@ -16,22 +16,22 @@ const writable = {
     description: `Burst size in events; null: ${BURST_SECONDS} seconds' worth.`
   },
   events_per_month: {
-    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerMonth, description: 'Events per calendar month of receipt (UTC) over all processes; null: no limit.'
+    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerMonth, description: 'Events received per calendar month (UTC), across all processes; null: no limit.'
   },
   beyond: {
-    type: 'string', enum: BEYOND, description: 'reject: requests beyond the quota get 429. sample: only events of a share of all distinct ids are stored.'
+    type: 'string', enum: BEYOND, description: 'reject: requests beyond the quota get 429. sample: only events of a sample of distinct ids are stored.'
   },
   sample_rate: {
-    type: 'number', minimum: QUOTA_LIMITS.minSampleRate, exclusiveMaximum: 1, description: 'Share of distinct ids to store. Stored events have the weight 1 / sample_rate.'
+    type: 'number', minimum: QUOTA_LIMITS.minSampleRate, exclusiveMaximum: 1, description: 'Share of distinct ids to store. Each stored event has the weight 1 / sample_rate.'
   }
 } as const
 
 const monthSchema = object({
   begin: { ...time, description: 'Start of the calendar month, UTC.' },
-  events: { type: 'integer', description: 'Events of the month in storage.' },
+  events: { type: 'integer', description: 'Stored events received this month.' },
   counted_through: { ...time, description: 'All events received before this time are counted.' },
   exceeded: { type: 'boolean' }
-}, { type: ['object', 'null'], description: 'Usage that ingest applies the quota to; null: not measured yet, or no monthly limit.' })
+}, { type: ['object', 'null'], description: 'Usage counted against the monthly limit; null: not measured yet, or no monthly limit.' })
 
 const properties = {
   ...writable,

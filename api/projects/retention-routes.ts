@@ -26,7 +26,7 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
 
   routes.post('/', {
     scope: '*', summary: 'Set a retention rule', body: rule, answer: rules,
-    description: 'Older data is permanently deleted within an hour. For keys of all projects.'
+    description: 'Older data is permanently deleted within an hour. Requires a key for all projects.'
   }, async ({ body: { what, project_id: projectId, days } }) => {
     if (what === 'dead_letters' && projectId !== null) {
       throw invalidField('project_id', 'Dead letters have one rule, of all projects: it must be null.')

@@ -12,12 +12,12 @@ import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { originSchemas, selectCreatedBy } from '../projects/users.ts'
 
-const BASED_ON = 'Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.'
+const BASED_ON = 'updated_at of the document that the change is based on. If it has changed since, the answer is 409 `conflict` and nothing changes.'
 
 const MAX_DOCUMENTS = 1000
 
 const named = {
-  name: { type: 'string', minLength: 1, maxLength: 200, description: 'Unique in the project; of annotations, at one time.' },
+  name: { type: 'string', minLength: 1, maxLength: 200, description: 'Unique in the project; for annotations, unique at one time.' },
   description: { type: 'string', maxLength: 3000 }
 } as const
 

@@ -48,11 +48,11 @@ const queryLineSchema = optional({
   columns: { type: 'array', items: { type: 'array', items: string }, description: 'Names, then types, of the columns.' },
   rows: {
     type: 'array', items: { type: 'array', items: {} },
-    description: 'Values as JSON; integers of 64 bits, decimals and NaN are strings.'
+    description: 'Values as JSON; 64-bit integers, decimals and NaN are strings.'
   },
   end: object({
     rows: integer, bytes: integer, read_rows: integer, read_bytes: integer, ms: { type: 'number' },
-    cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
+    cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Limit that truncated the result; null if it is complete.' }
   }, { description: 'Last line of a result.' }),
   error: object({
     code: { ...integer, description: 'ClickHouse error code; 0 if it did not answer.' },
@@ -90,7 +90,7 @@ export async function sqlRoutes (
   routes.post('/', {
     ...asked,
     summary: 'Run a query',
-    description: 'Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. For keys of all projects.',
+    description: 'Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. Requires a key for all projects.',
     body: queryBody,
     answer: { description: 'Lines of JSON, each a QueryLine.', content: { 'application/x-ndjson': { schema: { $ref: 'QueryLine#' } } } }
   }, async (request, access, reply) => {
@@ -114,7 +114,7 @@ export async function sqlRoutes (
   routes.post('/download', {
     ...asked,
     summary: 'Download the result of a query',
-    description: `The whole result, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, an apostrophe precedes text that a spreadsheet would run as a formula. For keys of all projects.`,
+    description: `The whole result, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, an apostrophe precedes text that a spreadsheet would run as a formula. Requires a key for all projects.`,
     body: downloadBody,
     answer: { description: 'The file.', content: { 'text/csv': file, 'application/vnd.apache.parquet': file } }
   }, async (request, access, reply) => {
@@ -131,7 +131,7 @@ export async function sqlRoutes (
   })
 
   routes.get('/tables', {
-    summary: 'List the tables that queries can read', description: 'With their columns. For keys of all projects.', answer: tablesSchema
+    summary: 'List the tables that queries can read', description: 'With their columns. Requires a key for all projects.', answer: tablesSchema
   }, async (request, access) => {
     const clickhouse = authorize(access, address)
     const logComment = logCommentOf(access)

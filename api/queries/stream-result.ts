@@ -11,7 +11,7 @@ export interface ResultLimits {
 export interface ResultEnd {
   rows: number
   bytes: number
-  /** Which limit cut the result; null when it is whole. */
+  /** Limit that truncated the result; null if it is complete. */
   cut: 'rows' | 'bytes' | null
   /** Rows ClickHouse read, as announced at the beginning of its answer. */
   read_rows: number

@@ -61,7 +61,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     // Before the body is looked at, as for every scope.
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
     summary: 'List the persons behind a number',
-    description: 'The query of the answer, narrowed to one of its numbers. Latest first. Also needs the scope person:read.',
+    description: 'Runs the query of the answer for one of its numbers. Latest first. Also requires the scope person:read.',
     body: bodyOf({
       definition: definitionSchema, cell: cellSchema, as_of: asOfSchema, limit: { type: 'integer', minimum: 1, maximum: 10_000, default: 100 }
     }, 'definition', 'cell'),
@@ -84,35 +84,35 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
 /** @throws {HttpError} 400 naming a field that the answer does not have. */
 export function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, from = null, to = null, ...cell }: Value<typeof cellSchema>): Cell {
   const isBrokenDown = 'breakdown' in question && question.breakdown !== null
-  if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} is not broken down.`)
-  if ((of === 'value' || of === 'cohort') !== (value !== null)) throw invalidField('cell__value', 'It is given with the parts "value" and "cohort", and with no other.')
+  if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} has no breakdown.`)
+  if ((of === 'value' || of === 'cohort') !== (value !== null)) throw invalidField('cell__value', 'Only the parts "value" and "cohort" have a value, which they require.')
   const tag = tagOfPart({ part: of, value })
   switch (question.kind) {
     case 'trend':
       if (series >= question.series.length) throw invalidField('cell__series', `The trend has ${question.series.length} series, from 0.`)
-      if (cell.previous === true && !question.compare) throw invalidField('cell__previous', 'The trend is not compared.')
-      if (of === 'all' && isBrokenDown) throw invalidField('cell__part', 'A trend that is broken down has no line of everything.')
+      if (cell.previous === true && !question.compare) throw invalidField('cell__previous', 'The trend has no comparison.')
+      if (of === 'all' && isBrokenDown) throw invalidField('cell__part', 'A trend with a breakdown has no total line.')
       return { kind: 'trend', series, isPrevious: cell.previous === true, start, tag }
     case 'funnel': {
       const { outcome = 'reached', from_ms: fromMs = null } = cell
       const first = outcome === 'reached' ? 1 : 2
-      if (step === undefined || step < first || step > question.steps.length) throw invalidField('cell__step', `A step from ${first} to ${question.steps.length} is expected.`)
-      if (fromMs !== null && (step === 1 || outcome === 'lost' || !timesOf(question).includes(fromMs))) throw invalidField('cell__from_ms', 'The beginning of a range of times of a step that was reached is expected.')
+      if (step === undefined || step < first || step > question.steps.length) throw invalidField('cell__step', `Expected a step from ${first} to ${question.steps.length}.`)
+      if (fromMs !== null && (step === 1 || outcome === 'lost' || !timesOf(question).includes(fromMs))) throw invalidField('cell__from_ms', 'Expected the start of a range of times of a step that was reached.')
       return { kind: 'funnel', step, outcome, tag, fromMs }
     }
     case 'paths':
-      if (step !== undefined && step > question.steps) throw invalidField('cell__step', `A step from 1 to ${question.steps} is expected.`)
-      if (step === undefined && (from ?? to) !== null) throw invalidField('cell__step', 'The step of the edge is expected.')
+      if (step !== undefined && step > question.steps) throw invalidField('cell__step', `Expected a step from 1 to ${question.steps}.`)
+      if (step === undefined && (from ?? to) !== null) throw invalidField('cell__step', 'Expected the step of the edge.')
       return { kind: 'paths', edge: step === undefined ? null : { step, from, to } }
     case 'retention':
-      if (start === null) throw invalidField('cell__start', 'The period in which people started is expected.')
+      if (start === null) throw invalidField('cell__start', 'Expected the period in which people started.')
       return { kind: 'retention', start, returned }
     case 'lifecycle':
-      if (start === null) throw invalidField('cell__start', 'The start of a point is expected.')
-      if (state === undefined) throw invalidField('cell__state', 'The state of the people is expected.')
+      if (start === null) throw invalidField('cell__start', 'Expected the start of a point.')
+      if (state === undefined) throw invalidField('cell__state', 'Expected the state of the people.')
       return { kind: 'lifecycle', start, state }
     case 'stickiness':
-      if (periods === undefined) throw invalidField('cell__periods', 'The number of periods is expected.')
+      if (periods === undefined) throw invalidField('cell__periods', 'Expected the number of periods.')
       return { kind: 'stickiness', periods }
   }
 }

@@ -10,7 +10,7 @@ export const definitionSchema = {
 const facts = {
   sql: { ...string, description: 'ClickHouse query behind the answer, without parameters.' },
   from: { ...string, description: "First day, in the project's time zone." },
-  to: { ...string, description: 'Last day, included.' },
+  to: { ...string, description: 'Last day, inclusive.' },
   timezone: string,
   as_of: { ...string, format: 'date-time', description: 'When the query began.' },
   kept_from: { type: ['string', 'null'], description: 'Retention removed events of UTC days before this one; null: no events were removed.' },
@@ -20,7 +20,7 @@ const facts = {
   },
   read_rows: integer, read_bytes: integer, ms: { type: 'number' },
   includes_bots: { type: 'boolean' },
-  cohorts: array(object({ id: integer, name: string, as_of: { ...string, format: 'date-time', description: 'When its members were found.' } })),
+  cohorts: array(object({ id: integer, name: string, as_of: { ...string, format: 'date-time', description: 'When its members were computed.' } })),
   samples: {
     ...string, enum: ['weighted', 'as_stored'],
     description: 'weighted: a sampled event counts with its weight; people are always counted from stored events.'
@@ -41,29 +41,29 @@ const points = array(object({
 const lines = array(object({
   ...part, series: { ...integer, description: 'Index of the requested series, from 0.' }, name: string,
   values: array(numberOrNull), total: numberOrNull,
-  left_out: { type: 'number', description: 'Events left out of a sum or average, because the property is not a number.' }
+  left_out: { type: 'number', description: 'Events left out of a sum or average because the property is not a number.' }
 }))
 
 export const answerSchema = object({
   ...facts,
-  first_event_at: { type: ['string', 'null'], format: 'date-time', description: 'When the first event of the project happened; null: it has none.' },
-  unknown_events: { ...array(string), description: 'Names of events in the definition that no event of the project ever had.' },
+  first_event_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the first event of the project; null if it has none.' },
+  unknown_events: { ...array(string), description: 'Event names in the definition that the project has never received.' },
   answer: partial({
     kind: { ...string, enum: ['trend', 'funnel', 'retention', 'lifecycle', 'stickiness', 'paths'] },
     points: { ...points, description: 'Trend, lifecycle: its buckets.' },
     lines,
     previous: nullableObject({
-      from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Not included.' }, points, lines
+      from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Exclusive.' }, points, lines
     }, 'Previous period of a compared trend. Point n is compared with point n of the range.'),
     parts: array(object({
       ...part,
       steps: array(object({
         name: string, people: integerOrNull, conversion: { ...numberOrNull, description: 'Share of people who entered the funnel.' },
         median_ms: { ...numberOrNull, description: 'Median time to reach this step.' },
-        p90_ms: { ...numberOrNull, description: 'Time that 90 % of them did not exceed.' },
-        times: { ...array(object({ from_ms: integer, to_ms: integer, people: integer })), description: 'People by the time to reach this step; `to_ms` is not included, except for the last.' }
+        p90_ms: { ...numberOrNull, description: '90th percentile of that time.' },
+        times: { ...array(object({ from_ms: integer, to_ms: integer, people: integer })), description: 'People by time to reach this step; `to_ms` is exclusive, except in the last range.' }
       }))
-    }), { description: 'Funnel: everyone first.' }),
+    }), { description: 'Funnel: all people first, then the parts of the breakdown.' }),
     cohorts: array(object({
       start: string, people: integerOrNull,
       returned: array(object({ people: integerOrNull, is_partial: { type: 'boolean' } }))
@@ -84,11 +84,11 @@ export const cellSchema = optional({
   state: { ...string, enum: LIFECYCLE_STATES, description: 'Lifecycle: state of the people.' },
   periods: { ...integer, minimum: 1, description: 'Stickiness: number of periods in which people were active.' },
   step: { ...integer, minimum: 1, description: 'Funnel: the step, from 1. Paths: step of the edge; without it, everybody with a path.' },
-  outcome: { ...string, enum: ['reached', 'lost'], description: 'Funnel: people who reached the step, or who reached the one before and not this one.' },
+  outcome: { ...string, enum: ['reached', 'lost'], description: 'Funnel: reached: people who reached the step; lost: people who reached only the step before.' },
   from_ms: { ...integer, description: 'Funnel: people who reached the step in this range of its `times`.' },
   from: { ...stringOrNull, description: 'Paths: earlier event of the edge; null: all others.' },
   to: { ...stringOrNull, description: 'Paths: later event of the edge; null: all others.' },
-  returned: { ...integer, minimum: 0, description: 'Retention: how many periods after the start people returned, from 0, which is everybody.' }
+  returned: { ...integer, minimum: 0, description: 'Retention: period after the start in which people returned; 0: everyone who started.' }
 }, { additionalProperties: false, description: 'Position of a number in the answer.' })
 
 export const asOfSchema = {
@@ -97,11 +97,11 @@ export const asOfSchema = {
 
 export const personsBehindSchema = object({
   ...facts,
-  people: { ...integer, description: 'All persons behind the number; `results` has the first of them.' },
+  people: { ...integer, description: 'Total number of persons behind the number; `results` lists the first.' },
   results: array(object({
     person_id: string,
-    at: { type: ['string', 'null'], format: 'date-time', description: 'Their last event behind the number, when they entered the funnel, or when their path met its event; null for a retention.' },
-    value: { ...numberOrNull, description: 'What they add to a number that does not count people; an average is of their own events.' },
+    at: { type: ['string', 'null'], format: 'date-time', description: 'Time of their last event behind the number, of their entry into the funnel, or of the anchor event of their path; null for retention.' },
+    value: { ...numberOrNull, description: 'Their contribution to a number that does not count people; for an average, the average of their own events.' },
     name: { ...string, description: 'Email, name, username or a distinct id; empty for a person known from events only.' },
     is_known: { type: 'boolean', description: 'false: no properties and never identified, so no person is stored.' }
   }))

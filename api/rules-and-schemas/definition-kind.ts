@@ -141,7 +141,7 @@ export function describeCheck (draft: Record<string, object>, defaultLimit: numb
     days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
     limit: {
       type: 'integer', minimum: 1, maximum: 100_000_000,
-      description: `Events at most, newest day first; default ${defaultLimit.toLocaleString('en')}.`
+      description: `Maximum number of events to read, newest day first; default ${defaultLimit.toLocaleString('en')}.`
     }
   }, { additionalProperties: false })
 }

@@ -31,12 +31,12 @@ export async function statusRoutes (
 
   routes.get('/status', {
     summary: 'Show the status of the installation', answer: { $ref: 'Status#' },
-    description: 'Throughput, backlogs and failures of all parts. The first answer takes a second, to measure rates. For keys of all projects.'
+    description: 'Throughput, backlogs and failures of all parts. The first answer takes a second, to measure rates. Requires a key for all projects.'
   }, status)
 
   routes.get('/watermark', {
     summary: 'Show the watermark and the stage that delays it', answer: watermarkSchema,
-    description: 'Every acknowledged event received before complete_through is stored. For keys of all projects.'
+    description: 'Every acknowledged event received before complete_through is stored. Requires a key for all projects.'
   }, async () => {
     const [[watermark], ingest] = await Promise.all([
       answerInTime(queryRows<{ through: number, updated: number, held_by: string }>(clickhouse, READ_WATERMARK)),
@@ -62,7 +62,7 @@ export async function statusRoutes (
 
   routes.delete('/watermark/ingest/:id', {
     scope: '*', summary: 'Stop waiting for a lost spool folder',
-    description: 'Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.',
+    description: 'Acknowledged events in it will never be stored, and the watermark advances past them. Requires a key for all projects.',
     params: optional({ id: { type: 'string', description: 'Id of the folder, as listed by the watermark.' } })
   }, async ({ params: { id } }) => {
     await askStream(nats, undefined, async (connection) => { await forgetIngest(connection, id, now()) })

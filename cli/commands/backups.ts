@@ -169,7 +169,7 @@ export function addBackupCommands (program: Command, context: CliContext): void 
   program.command('backup')
     .description('copy all data of the running embedded stack into an empty folder')
     .argument('<folder>', 'empty or missing folder')
-    .option('--base <folder>', 'earlier backup, with which it shares the files that did not change, as hard links')
+    .option('--base <folder>', 'earlier backup to share unchanged files with, as hard links')
     .option('--wait <duration>', 'maximum wait until all acknowledged events are stored', readDuration, 300)
     .option(...JSON_OPTION)
     .action(async (folder: string, { wait, base, ...output }: Output & { wait: number, base?: string }) => {

@@ -24,7 +24,7 @@ export function addCheckCommands (program: Command, context: CliContext): void {
     .description('check ClickHouse with an administrator\'s login (CLICKHOUSE_URL, MILLRACE_CLICKHOUSE_CLUSTER): nodes, replicas, tokens,\n' +
       'logins. Inserts into a scratch database only. Exits with 1 if a check fails.\n' +
       `Tries the logins whose password is set: ${CHECKED_LOGINS.map(variableOf).join(', ')}`)
-    .option('--node <url>', 'address of a further node with the same login; separate several by commas', collectStrings)
+    .option('--node <url>', 'address of another node with the same login; separate several by commas', collectStrings)
     .option(...JSON_OPTION)
     .action(async ({ node = [], json }: Output & { node?: string[] }) => {
       const [url, client] = [await findAddress(context.env, 'CLICKHOUSE_URL'), await context.clickhouse()]

@@ -12,7 +12,7 @@ import { verifyExport } from './verify-export.js'
 export function addExportsCommands (program: Command, context: CliContext): void {
   const group = program.command('exports').description('exports of a project to Parquet files: progress, backfill, proof')
 
-  addOfProject(group, 'list', 'list exports with how far they have come')
+  addOfProject(group, 'list', 'list exports and their progress')
     .action(async ({ project, ...output }: OfProject) => {
       const api = await context.api()
       const params = { project_id: project }
@@ -27,7 +27,7 @@ export function addExportsCommands (program: Command, context: CliContext): void
     })
 
   addOfOne(group, 'run', 'export closed windows from before the export was made; the same windows and names as by schedule')
-    .requiredOption('--from <time>', 'begin of the first window', readInstant)
+    .requiredOption('--from <time>', 'start of the first window', readInstant)
     .requiredOption('--to <time>', 'end of the last window', readInstant)
     .action(async (id: number, { project, from, to, ...output }: OfProject & { from: Date, to: Date }) => {
       if (from >= to) throw new InvalidArgumentError('--to must be after --from.')
@@ -38,7 +38,7 @@ export function addExportsCommands (program: Command, context: CliContext): void
     })
 
   group.command('verify')
-    .description('prove from the files of an export, without any server, that none was changed and no window is missing')
+    .description('verify the files of an export, without any server: none was changed, and no window is missing')
     .argument('<folder>', 'folder with the exported tables; of S3, a copy')
     .option('--last <sha256>', 'hash of the last manifest of a table, as the console shows it')
     .option(...JSON_OPTION)

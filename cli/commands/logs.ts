@@ -29,11 +29,11 @@ interface SourceLine {
 /** `millrace logs [--follow] [process]`, of the embedded stack; other processes log to standard output. */
 export function addLogsCommands (program: Command, context: CliContext): void {
   program.command('logs')
-    .description('show the last log lines of the stack on the data directory, in order of time: readable on a terminal, as written otherwise')
+    .description('show the last log lines of the stack on the data directory, in chronological order: formatted on a terminal, raw otherwise')
     .argument('[process]', `one of ${SOURCES.join(', ')}; default: all`, readSource)
-    .option('--follow', 'go on with each new line until Ctrl-C')
-    .option('--lines <count>', 'how many lines to show first', readCount, 50)
-    .option('--json', 'show lines as they were written, on a terminal, too')
+    .option('--follow', 'follow new lines until Ctrl-C')
+    .option('--lines <count>', 'number of existing lines to show', readCount, 50)
+    .option('--json', 'show raw lines, also on a terminal')
     .action(async (source: string | undefined, options: { follow?: boolean, json?: boolean, lines: number }) => {
       const { follow, json, lines } = options
       if (follow === true) context.endAtInterrupt()

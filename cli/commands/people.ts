@@ -17,11 +17,11 @@ export function addUsersCommands (program: Command, context: CliContext): void {
   const users = program.command('users').description('people who log in, and accounts that own keys')
 
   users.command('invite')
-    .description('let a person log in: prints a link that sets a password, once and within 7 days')
-    .argument('<email>', 'address of the person; again: new roles and a new link')
+    .description('invite a person: prints a link that sets a password, works once, and expires after 7 days')
+    .argument('<email>', 'mail address; for an existing user: new roles and a new link')
     .requiredOption('--role <role>', `one of ${ROLES.join(', ')}`, readRole)
     .option('--project <id>', 'give the role in this project; repeat for several (default: in all)', collectIds)
-    .option('--persons', 'a viewer may read persons and their events')
+    .option('--persons', 'let a viewer read persons and their events')
     .option('--name <name>', 'first name')
     .option(...JSON_OPTION)
     .action(async (email: string, { role, project, persons = false, name, ...output }: InviteOptions) => {

@@ -27,20 +27,20 @@ const EXPORT_MS = 86_400_000
 export function addPersonsCommands (program: Command, context: CliContext): void {
   const group = program.command('persons').description('erase, anonymise, export, split and unmerge persons')
 
-  addEraseOptions(addOfProject(group, 'erase', 'erase everything of distinct ids, of the persons that match, or events'))
+  addEraseOptions(addOfProject(group, 'erase', 'erase all data of distinct ids or of matching persons, or erase events'))
     .option('--events', 'erase only the events that match, not their persons')
     .action(async (ids: string[], options: EraseOptions) => await erase(context, ids, options, {}))
 
-  addEraseOptions(addOfProject(group, 'anonymise', 'replace the ids of persons by random ones; counts stay as they are'))
+  addEraseOptions(addOfProject(group, 'anonymise', 'replace the ids of persons with random ones; counts do not change'))
     .option('--remove <property>', 'property of events and persons to remove; repeat for several', collectStrings)
     .action(async (ids: string[], options: EraseOptions) =>
       await erase(context, ids, options, { anonymise: true, remove_properties: options.remove ?? [] }))
 
   group.command('export')
-    .description('write everything of a person to a zip file of JSON lines')
+    .description('export all data of a person to a zip file of JSON lines')
     .argument('<id>', 'distinct id, or with --person the id of a person')
     .argument('<file>', 'zip file to write')
-    .option('--person', 'the id is the id of a person')
+    .option('--person', 'treat the id as that of a person')
     .option('--project <id>', 'id of the project', readId, 1)
     .action(async (id: string, file: string, { project, person = false }: OfProject & { person?: boolean }) => {
       const api = await context.api()
@@ -53,9 +53,9 @@ export function addPersonsCommands (program: Command, context: CliContext): void
       context.stdout.write(`Wrote ${file}.\n`)
     })
 
-  addOfProject(group, 'split', 'make one new person of some distinct ids of a person')
+  addOfProject(group, 'split', 'split distinct ids off a person into a new one')
     .argument('<person>', 'id of the person')
-    .argument('<distinct-id...>', 'distinct ids that leave the person together', collectId)
+    .argument('<distinct-id...>', 'distinct ids to split off', collectId)
     .action(async (id: string, ids: string[], { project, ...output }: OfProject) => {
       const api = await context.api()
       printFields(context, await api.post('/api/projects/{project_id}/persons/{id}/split', {
@@ -108,5 +108,5 @@ async function erase (
   printRows(context, answer.found, ['where', 'count'], {})
   for (const { what, command } of answer.not_searched) context.stdout.write(`not searched: ${what}\n  ${command}\n`)
   if (!yes) context.stderr.write('Nothing was changed: add --yes to do it.\n')
-  else context.stdout.write(answer.done_at === null ? 'Recorded: goes on in the background.\n' : 'Done: a count found nothing left.\n')
+  else context.stdout.write(answer.done_at === null ? 'Recorded: it continues in the background.\n' : 'Done: a count found nothing left.\n')
 }

@@ -12,7 +12,7 @@ const DRY_RUN_MS = 120_000
 export function addTargetsCommands (program: Command, context: CliContext): void {
   const targets = program.command('targets').description('where events, alerts and boards are sent: Slack, webhooks and mail')
 
-  addOfProject(targets, 'list', 'list targets, what waits for them, and their last error').action(async ({ project, ...output }: OfProject) => {
+  addOfProject(targets, 'list', 'list targets, their queues and their last errors').action(async ({ project, ...output }: OfProject) => {
     const api = await context.api()
     const found = await listAll(async (query) => await api.get('/api/projects/{project_id}/targets', { params: { project_id: project }, query }))
     printRows(context, found, ['id', 'name', 'kind', 'url', 'enabled', 'waiting', ['failing since', 'failing_since'], ['error', 'last_error']], output)

@@ -145,7 +145,7 @@ async function beginSession (
     if (token !== null) return token
     throw new HttpError(401, 'authentication_error', 'authentication_failed', link === undefined
       ? 'The key was deleted.'
-      : 'This link was used already, or is too old. Log in with a personal API key.')
+      : 'This link was already used or has expired. Log in with a personal API key.')
   })
 }
 

@@ -39,7 +39,7 @@ let loginLink: string | undefined
 /** Why the identity provider did not log somebody in, by the code that it led back with. */
 const REFUSALS: Record<string, string> = {
   no_role: 'Your account at the identity provider has no role here. Ask an administrator.',
-  account_exists: 'There is a user with your address. An administrator must invite you, so that the account becomes yours.',
+  account_exists: 'A user with your address already exists. An administrator must invite you to link the account.',
   disabled: 'Your account is disabled.',
   identity_provider_unavailable: 'The identity provider does not answer. Try again.'
 }

@@ -153,6 +153,6 @@ function createRead (name: string): (object: Readonly<Record<string, unknown>>) 
 }
 
 function readNames (value: unknown, place: Place): string[] {
-  if (!Array.isArray(value) || value.length > SCHEMA_LIMITS.values) throw place.error(`A list of at most ${SCHEMA_LIMITS.values} names is expected.`)
+  if (!Array.isArray(value) || value.length > SCHEMA_LIMITS.values) throw place.error(`Expected a list of at most ${SCHEMA_LIMITS.values} names.`)
   return value.map((name, index) => readName(name, place.at(String(index))))
 }

@@ -57,7 +57,7 @@ function stringifySchema (sent: unknown): string {
     }
   } catch {
     // The writer gives up some thousand levels down.
-    throw new DefinitionError([], `A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
+    throw new DefinitionError([], `A schema has at most ${SCHEMA_LIMITS.depth} levels.`)
   }
   throw new DefinitionError([], `A schema has at most ${SCHEMA_LIMITS.bytes} bytes.`)
 }
@@ -84,7 +84,7 @@ function compileRoot (root: Record<string, unknown>): Checks {
   const pattern = createCompilePattern()
   /** Names of the definitions that are being compiled: one of them inside itself would never end. */
   const open = new Set<string>()
-  if ($defs !== undefined && !isFields($defs)) throw new DefinitionError(['$defs'], 'An object of schemas is expected.')
+  if ($defs !== undefined && !isFields($defs)) throw new DefinitionError(['$defs'], 'Expected an object of schemas.')
   const definitions = new Map(Object.entries($defs ?? {}))
   const start = createPlace([])
   for (const [name, definition] of definitions) start.at('$defs', name).compile(definition)
@@ -103,11 +103,11 @@ function compileRoot (root: Record<string, unknown>): Checks {
   }
 
   function compile (subschema: unknown, place: Place): Check {
-    if (place.path.length > SCHEMA_LIMITS.depth) throw place.error(`A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
-    if (++subschemas > SCHEMA_LIMITS.subschemas) throw place.error(`A schema has at most ${SCHEMA_LIMITS.subschemas} subschemas, with those that $ref repeats.`)
+    if (place.path.length > SCHEMA_LIMITS.depth) throw place.error(`A schema has at most ${SCHEMA_LIMITS.depth} levels.`)
+    if (++subschemas > SCHEMA_LIMITS.subschemas) throw place.error(`A schema has at most ${SCHEMA_LIMITS.subschemas} subschemas, including those repeated by $ref.`)
     if (subschema === true) return () => true
     if (subschema === false) return (value) => fail('false', value)
-    if (!isFields(subschema)) throw place.error('A schema is expected: an object, true or false.')
+    if (!isFields(subschema)) throw place.error('Expected a schema: an object, true or false.')
     return join(compileKeywords(subschema, place).all)
   }
 
@@ -167,7 +167,7 @@ function compileIf (schema: Record<string, unknown>, place: Place): Check[] {
 }
 
 function readSchemas (value: unknown, place: Place): Check[] {
-  if (!Array.isArray(value) || value.length === 0) throw place.error('A list of at least one schema is expected.')
+  if (!Array.isArray(value) || value.length === 0) throw place.error('Expected a list of at least one schema.')
   return value.map((schema, index) => place.at(String(index)).compile(schema))
 }
 

@@ -8,7 +8,7 @@ import { type CompileKeyword, compileRepeated, type Place, readCount, readPatter
 export const VALUE_KEYWORDS: Readonly<Record<string, CompileKeyword>> = {
   type: (value, place) => [compileType(value, place)],
   enum: (value, place) => {
-    if (!Array.isArray(value) || value.length === 0 || value.length > SCHEMA_LIMITS.values) throw place.error(`A list of 1 to ${SCHEMA_LIMITS.values} values is expected.`)
+    if (!Array.isArray(value) || value.length === 0 || value.length > SCHEMA_LIMITS.values) throw place.error(`Expected a list of 1 to ${SCHEMA_LIMITS.values} values.`)
     return [compileValues('enum', value, place)]
   },
   const: (value, place) => [compileValues('const', [value], place)],
@@ -16,7 +16,7 @@ export const VALUE_KEYWORDS: Readonly<Record<string, CompileKeyword>> = {
   maxLength: (value, place) => [compileLength('maxLength', readCount(value, place))],
   pattern: (value, place) => [compilePatternCheck(readPattern(value, place))],
   format: (value, place) => {
-    if (typeof value !== 'string' || !FORMAT_NAMES.includes(value)) throw place.error(`One of ${FORMAT_NAMES.join(', ')} is expected.`)
+    if (typeof value !== 'string' || !FORMAT_NAMES.includes(value)) throw place.error(`Expected one of ${FORMAT_NAMES.join(', ')}.`)
     return [compileFormat(value)]
   },
   minimum: compileBound('minimum', (value, limit) => value >= limit),
@@ -24,7 +24,7 @@ export const VALUE_KEYWORDS: Readonly<Record<string, CompileKeyword>> = {
   exclusiveMinimum: compileBound('exclusiveMinimum', (value, limit) => value > limit),
   exclusiveMaximum: compileBound('exclusiveMaximum', (value, limit) => value < limit),
   multipleOf: (value, place) => {
-    if (typeof value !== 'number' || value <= 0) throw place.error('A number above 0 is expected.')
+    if (typeof value !== 'number' || value <= 0) throw place.error('Expected a number above 0.')
     return compileBound('multipleOf', (number, divisor) => Number.isInteger(number / divisor))(value, place)
   },
   minItems: (value, place) => {
@@ -61,11 +61,11 @@ const TYPES: Readonly<Record<string, (value: unknown) => boolean>> = {
 function compileType (value: unknown, place: Place): Check {
   const names: unknown[] = Array.isArray(value) ? value : [value]
   const tests = names.map((name) => {
-    if (typeof name !== 'string' || !Object.hasOwn(TYPES, name)) throw place.error(`One of ${Object.keys(TYPES).join(', ')} is expected, or a list of them.`)
+    if (typeof name !== 'string' || !Object.hasOwn(TYPES, name)) throw place.error(`Expected one of ${Object.keys(TYPES).join(', ')}, or a list of them.`)
     return TYPES[name]!
   })
   const [only] = tests
-  if (only === undefined) throw place.error('At least one type is expected.')
+  if (only === undefined) throw place.error('Expected at least one type.')
   // By far the most common ones.
   if (tests.length === 1 && names[0] === 'string') return (tested) => typeof tested === 'string' || fail('type', tested)
   if (tests.length === 1 && names[0] === 'number') return (tested) => typeof tested === 'number' || fail('type', tested)
@@ -76,7 +76,7 @@ function compileType (value: unknown, place: Place): Check {
 
 /** Values of which one is expected: texts, numbers, booleans and null, which a set finds. */
 function compileValues (keyword: 'enum' | 'const', values: readonly unknown[], place: Place): Check {
-  if (values.some((value) => typeof value === 'object' && value !== null)) throw place.error('Texts, numbers, booleans and null are expected.')
+  if (values.some((value) => typeof value === 'object' && value !== null)) throw place.error('Expected texts, numbers, booleans and null.')
   const known = new Set(values)
   return (value) => known.has(value) || fail(keyword, value)
 }
@@ -85,7 +85,7 @@ function compileBound (
   keyword: string, isMet: (value: number, limit: number) => boolean
 ): (limit: unknown, place: Place) => Check[] {
   return (limit, place) => {
-    if (typeof limit !== 'number') throw place.error('A number is expected.')
+    if (typeof limit !== 'number') throw place.error('Expected a number.')
     return [(value) => typeof value !== 'number' || isMet(value, limit) || fail(keyword, value)]
   }
 }

@@ -55,20 +55,20 @@ export function compileRepeated (schema: unknown, place: Place): Repeated {
 
 /** @throws {DefinitionError} */
 export function readCount (value: unknown, place: Place): number {
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw place.error('A whole number of at least 0 is expected.')
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw place.error('Expected a whole number of at least 0.')
   return value
 }
 
 /** @throws {DefinitionError} when the engine does not take the pattern. */
 export function readPattern (value: unknown, place: Place): TextTest {
-  const test = typeof value === 'string' ? place.pattern(value) : 'A regular expression is expected.'
+  const test = typeof value === 'string' ? place.pattern(value) : 'Expected a regular expression.'
   if (typeof test === 'string') throw place.error(test)
   return test
 }
 
 /** @throws {DefinitionError} */
 export function readEntries (value: unknown, place: Place): [string, unknown][] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw place.error('An object is expected.')
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw place.error('Expected an object.')
   return Object.entries(value)
 }
 
@@ -78,7 +78,7 @@ export function readEntries (value: unknown, place: Place): [string, unknown][] 
  * @throws {DefinitionError}
  */
 export function readName (name: unknown, place: Place): string {
-  if (typeof name !== 'string' || name === '' || name.length > SCHEMA_LIMITS.nameLength) throw place.error(`A name of 1 to ${SCHEMA_LIMITS.nameLength} characters is expected.`)
+  if (typeof name !== 'string' || name === '' || name.length > SCHEMA_LIMITS.nameLength) throw place.error(`Expected a name of 1 to ${SCHEMA_LIMITS.nameLength} characters.`)
   if (name === '__proto__') throw place.error('The name __proto__ is not allowed.')
   return name
 }

@@ -146,7 +146,7 @@ export function listBuckets (span: Span, interval: Interval, { timezone, weekSta
 /** @throws {HttpError} 400 when no bucket starts there. */
 export function indexOfBucket (buckets: readonly Bucket[], start: string): number {
   const index = buckets.findIndex((bucket) => bucket.start === start)
-  if (index === -1) throw invalidField('cell__start', `The start of a period of the answer is expected, such as ${buckets[0]?.start}.`)
+  if (index === -1) throw invalidField('cell__start', `Expected the start of a period of the answer, such as ${buckets[0]?.start}.`)
   return index
 }
 

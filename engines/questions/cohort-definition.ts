@@ -68,7 +68,7 @@ function readNode (place: Place, depth: number, count: CountPart): CohortNode {
   }
   count('conditions', place)
   const { negation = false } = value
-  if (typeof negation !== 'boolean') throw new DefinitionError([...place.path, 'negation'], 'true or false is expected.')
+  if (typeof negation !== 'boolean') throw new DefinitionError([...place.path, 'negation'], 'Expected true or false.')
   const node = readLeaf(place, value, count)
   return negation ? { type: 'NOT', value: node } : node
 }
@@ -99,7 +99,7 @@ function readBehavior (place: Place): Behavior {
   const kind = field('value').oneOf(['performed_event', 'performed_event_multiple'])
   if (field('event_type').value !== undefined) field('event_type').oneOf(['events'])
   const { value: event } = field('key')
-  if (typeof event !== 'string' || event === '' || event.length > RULE_LIMITS.nameLength) throw field('key').error(`The name of an event is expected, of 1 to ${RULE_LIMITS.nameLength} characters.`)
+  if (typeof event !== 'string' || event === '' || event.length > RULE_LIMITS.nameLength) throw field('key').error(`Expected the name of an event, of 1 to ${RULE_LIMITS.nameLength} characters.`)
   const where = readConditions(field('event_filters').path.join('__'), field('event_filters').value)
   const choice = { event, where }
   const window = readWindow(field)
@@ -120,14 +120,14 @@ function readWindow (field: (name: string) => Place): Behavior['window'] {
   if (both !== undefined) throw both.error('A window is either time_value and time_interval, or explicit_datetime.')
   const [, value, letter = ''] = /^-(\d{1,5})([hdwmy])$/.exec(String(explicit.value)) ?? []
   const unit = LETTERS[letter]
-  if (unit === undefined) throw explicit.error('A window that ends now is expected, such as -30d.')
+  if (unit === undefined) throw explicit.error('Expected a window that ends now, such as -30d.')
   return { value: readInteger(new Place(Number(value), explicit.path), 1, COHORT_LIMITS.window), unit }
 }
 
 function readInteger (place: Place, least: number, most: number): number {
   const { value } = place
   if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value
-  throw place.error(`A whole number from ${least} to ${most} is expected.`)
+  throw place.error(`Expected a whole number from ${least} to ${most}.`)
 }
 
 const HOUR_MS = 3_600_000
@@ -163,7 +163,7 @@ export function expandCohorts (
   node: CohortNode, find: (id: number) => unknown, outer: readonly number[] = [], size = { nodes: 0 }
 ): CohortNode {
   // Each cohort may name another one many times.
-  if (++size.nodes > COHORT_LIMITS.expanded) throw invalidField('filters', `A cohort has at most ${COHORT_LIMITS.expanded} conditions and groups, with those of the cohorts in it.`)
+  if (++size.nodes > COHORT_LIMITS.expanded) throw invalidField('filters', `A cohort has at most ${COHORT_LIMITS.expanded} conditions and groups, including those of its cohorts.`)
   switch (node.type) {
     case 'AND': case 'OR': return { ...node, values: node.values.map((each) => expandCohorts(each, find, outer, size)) }
     case 'NOT': return { ...node, value: expandCohorts(node.value, find, outer, size) }

@@ -57,7 +57,7 @@ t.test('a definition that cannot be understood is refused by the name of the fie
 })
 
 t.test('the error for a funnel of one step names the minimum', async (t) => {
-  t.throws(() => readQuestion({ ...funnel, steps: [{ event: 'a' }] }), { message: 'A list of 2 to 10 entries is expected.' })
+  t.throws(() => readQuestion({ ...funnel, steps: [{ event: 'a' }] }), { message: 'Expected a list of 2 to 10 entries.' })
 })
 
 t.test('omitted fields have the documented defaults', async (t) => {

@@ -24,7 +24,7 @@ const DISPLAYS = ['line', 'bar', 'area', 'number'] as const
 export function readQuestion (definition: unknown, path = 'definition'): Question {
   try {
     const place = new Place(definition, [path])
-    if (JSON.stringify(definition)?.length > QUESTION_LIMITS.length) throw place.error(`A definition of at most ${QUESTION_LIMITS.length} characters is expected.`)
+    if (JSON.stringify(definition)?.length > QUESTION_LIMITS.length) throw place.error(`Expected a definition of at most ${QUESTION_LIMITS.length} characters.`)
     return readKind(place)
   } catch (error) {
     if (!(error instanceof DefinitionError)) throw error
@@ -75,7 +75,7 @@ const NEEDS_PROPERTY: ReadonlySet<Measure> = new Set([...NUMBER_MEASURES, 'group
 function readFormula (place: Place, series: number): string | null {
   const { value } = place
   if (value === undefined || value === null) return null
-  if (typeof value !== 'string' || value.length > 200) throw place.error('A formula of at most 200 characters is expected.')
+  if (typeof value !== 'string' || value.length > 200) throw place.error('Expected a formula of at most 200 characters.')
   try {
     compileFormula(value, series)
   } catch (error) {
@@ -114,7 +114,7 @@ function readExclusions (place: Place, steps: number, order: Funnel['order']): E
 
 function readPaths (field: FieldsOf): Paths {
   const [from, to, events] = [orElse(field('from'), null), orElse(field('to'), null), orElse(field('events'), null)]
-  if ((from.value === null) === (to.value === null)) throw from.error('Either from or to is expected: the event that paths lead from, or to.')
+  if ((from.value === null) === (to.value === null)) throw from.error('Expected either from or to: the event that paths lead from, or to.')
   const direction = from.value === null ? 'to' : 'from'
   return {
     kind: 'paths', ...readShared(field), direction, anchor: readEvent((direction === 'from' ? from : to).fields('event', 'where')),
@@ -143,14 +143,14 @@ function orElse (place: Place, value: unknown): Place {
 
 function readFlag (place: Place): boolean {
   const { value } = orElse(place, false)
-  if (typeof value !== 'boolean') throw place.error('true or false is expected.')
+  if (typeof value !== 'boolean') throw place.error('Expected true or false.')
   return value
 }
 
 function readInteger (place: Place, most: number): number {
   const { value } = place
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most) return value
-  throw place.error(`A whole number from 1 to ${most} is expected.`)
+  throw place.error(`Expected a whole number from 1 to ${most}.`)
 }
 
 function readEvent (field: FieldsOf): EventChoice {
@@ -165,7 +165,7 @@ function readEvent (field: FieldsOf): EventChoice {
 
 function readName (place: Place, orNull = ''): string {
   const { value } = place
-  if (typeof value !== 'string' || value === '') throw place.error(`The name of an event is expected${orNull}.`)
+  if (typeof value !== 'string' || value === '') throw place.error(`Expected the name of an event${orNull}.`)
   if (value.length > RULE_LIMITS.nameLength) throw place.error(`The name of an event has at most ${RULE_LIMITS.nameLength} characters.`)
   return value
 }
@@ -209,5 +209,5 @@ function readRange (place: Place): AskedRange {
 function readDay (place: Place): string {
   const { value } = place
   if (typeof value === 'string' && isDay(value)) return value
-  throw place.error('A day from 2000-01-01 to 2099-12-31 is expected, like 2026-03-01.')
+  throw place.error('Expected a day from 2000-01-01 to 2099-12-31, like 2026-03-01.')
 }

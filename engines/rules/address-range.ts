@@ -29,7 +29,7 @@ function addRange (ranges: BlockList, place: Place): void {
   const [, address = '', bits] = /^([\da-f.:]+)(?:\/(\d{1,3}))?$/i.exec(text) ?? []
   const family = isIP(address)
   const most = family === 4 ? 32 : 128
-  if (family === 0 || Number(bits ?? most) > most) throw place.error('An address or a range such as 192.0.2.0/24 or 2001:db8::/32 is expected.')
+  if (family === 0 || Number(bits ?? most) > most) throw place.error('Expected an address or a range such as 192.0.2.0/24 or 2001:db8::/32.')
   ranges.addSubnet(address, Number(bits ?? most), family === 4 ? 'ipv4' : 'ipv6')
 }
 

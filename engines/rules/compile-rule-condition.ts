@@ -117,7 +117,7 @@ function checkValue (place: Place): void {
   const values = Array.isArray(place.value) ? place.entries(RULE_LIMITS.values) : [place]
   for (const each of values) {
     if (each.value === undefined) throw each.error('This field is required.')
-    if (!['string', 'number', 'boolean'].includes(typeof each.value)) throw each.error('A text, a number, true or false is expected.')
+    if (!['string', 'number', 'boolean'].includes(typeof each.value)) throw each.error('Expected a text, a number, true or false.')
   }
 }
 
@@ -125,7 +125,7 @@ function checkValue (place: Place): void {
 function compileRegex (
   place: Place, { pattern, negated }: { pattern: CompilePattern, negated: boolean }
 ): PropertyTest {
-  const matches = typeof place.value === 'string' ? pattern(place.value) : 'A regular expression is expected.'
+  const matches = typeof place.value === 'string' ? pattern(place.value) : 'Expected a regular expression.'
   if (typeof matches === 'string') throw place.error(matches)
   // An event whose steps are used up passes neither a pattern nor its opposite.
   const test: ValueTest = (value) => {
@@ -145,7 +145,7 @@ function comparable (actual: unknown): unknown {
 
 function negateIf (place: Place, condition: CompiledCondition): CompiledCondition {
   if (place.value === undefined || place.value === false) return condition
-  if (place.value !== true) throw place.error('true or false is expected.')
+  if (place.value !== true) throw place.error('Expected true or false.')
   return {
     test: (event) => !condition.test(event),
     boundsOf: (event) => {

@@ -61,9 +61,9 @@ export function compileRule (definition: unknown, key: HashKey): CompiledRule {
   const places = field('actions').entries(RULE_LIMITS.actions)
   const actions = places.map(readAction)
   const drops = actions.some(({ type }) => type === 'drop')
-  if (drops && actions.length > 1) throw field('actions').error('An event that is dropped needs no other action.')
+  if (drops && actions.length > 1) throw field('actions').error('A rule that drops events cannot have other actions.')
   const rates = actions.flatMap((action) => action.type === 'sample' ? [action.rate] : [])
-  if (rates.length > 1) throw field('actions').error('A rule samples once.')
+  if (rates.length > 1) throw field('actions').error('A rule can sample only once.')
   const sparesIdentity = actions.every(({ type }) => type === 'drop' || type === 'sample')
   const edits = actions.flatMap((action) => compileEdit(action, key) ?? [])
   const addressEdits = actions.flatMap((action) => compileAddressEdit(action, key) ?? [])
@@ -105,7 +105,7 @@ function readAction (place: Place): RuleAction {
     case 'sample': return { type, rate: readRate(field('rate')) }
     case 'set_property': {
       const property = readProperty(field('property'))
-      if (NOT_SETTABLE.has(property)) throw field('property').error('A rule does not set this property.')
+      if (NOT_SETTABLE.has(property)) throw field('property').error('A rule cannot set this property.')
       if (field('value').value === undefined) throw field('value').error('This field is required.')
       return { type, property, value: field('value').value }
     }
@@ -115,13 +115,13 @@ function readAction (place: Place): RuleAction {
 
 function readRate (place: Place): number {
   const { value } = place
-  if (typeof value !== 'number' || !(value >= MIN_RATE && value < 1)) throw place.error(`A share from ${MIN_RATE} to less than 1 is expected.`)
+  if (typeof value !== 'number' || !(value >= MIN_RATE && value < 1)) throw place.error(`Expected a share from ${MIN_RATE} to less than 1.`)
   return value
 }
 
 function readProperty (place: Place): string {
   const name = place.propertyName()
-  if (IDENTITY_PROPERTIES.has(name)) throw place.error('This property says who an event is about; a rule does not change it.')
+  if (IDENTITY_PROPERTIES.has(name)) throw place.error('This property identifies the subject of an event; a rule cannot change it.')
   return name
 }
 

@@ -50,7 +50,7 @@ export class Place {
   /** @throws {DefinitionError} when this is no object, or has other fields. */
   fields (...known: readonly string[]): (name: string) => Place {
     const { value } = this
-    if (!isFields(value)) throw this.error('An object is expected.')
+    if (!isFields(value)) throw this.error('Expected an object.')
     for (const name of Object.keys(value)) {
       if (!known.includes(name)) throw new DefinitionError([...this.path, name], 'This field is not known.')
     }
@@ -59,7 +59,7 @@ export class Place {
 
   /** @throws {DefinitionError} when this is no list of 1 to `limit` entries. */
   entries (limit: number, least = 1): Place[] {
-    if (!Array.isArray(this.value) || this.value.length < least) throw this.error(`A list${least > 1 ? ` of ${least} to ${limit} entries` : least > 0 ? ' that is not empty' : ''} is expected.`)
+    if (!Array.isArray(this.value) || this.value.length < least) throw this.error(`Expected a ${least === 1 ? 'non-empty ' : ''}list${least > 1 ? ` of ${least} to ${limit} entries` : ''}.`)
     if (this.value.length > limit) throw this.error(`At most ${limit} entries are possible.`)
     return this.value.map((value, index) => new Place(value, [...this.path, String(index)]))
   }
@@ -67,7 +67,7 @@ export class Place {
   /** @throws {DefinitionError} unless this is one of the words. */
   oneOf<T extends string> (words: readonly T[]): T {
     const found = words.find((word) => word === this.value)
-    if (found === undefined) throw this.error(`One of ${words.join(', ')} is expected.`)
+    if (found === undefined) throw this.error(`Expected one of ${words.join(', ')}.`)
     return found
   }
 
@@ -79,7 +79,7 @@ export class Place {
   propertyName (): string {
     const { value } = this
     if (typeof value !== 'string' || value === '' || value.length > RULE_LIMITS.nameLength) {
-      throw this.error(`A name of 1 to ${RULE_LIMITS.nameLength} characters is expected.`)
+      throw this.error(`Expected a name of 1 to ${RULE_LIMITS.nameLength} characters.`)
     }
     if (value === '__proto__') throw this.error('The name __proto__ is not allowed.')
     return value

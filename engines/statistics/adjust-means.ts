@@ -89,7 +89,7 @@ function describeCovariates (variants: readonly Moments[], { isRatio, covariates
   return [before, ...units.slice(2)]
 }
 
-/** What is left of a covariate beside the others, relative to what it was, below which it says nothing of its own. */
+/** Share of a covariate's variance beside the others, below which it adds no information. */
 const NOTHING_LEFT = 1e-9
 
 /** Slopes of a least-squares fit from its normal equations; 0 for what does not vary, or follows from others. */

@@ -7,7 +7,7 @@ export interface Moments {
   products: number[]
 }
 
-/** Pairs of so many values, in the order of `products`. */
+/** Pairs of this number of values, in the order of `products`. */
 export function pairsOf (size: number): [i: number, j: number][] {
   const indexes = Array.from({ length: size }, (_, i) => i)
   return indexes.flatMap((i) => indexes.slice(i).map((j): [number, number] => [i, j]))

@@ -108,7 +108,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
     if (today !== warnedOn) warned = new Set()
     warnedOn = today
     for (const projectId of projects) {
-      if (!warned.has(projectId)) deps.logger.warn({ projectId }, 'more new names of events or properties today than the limits allow; further names get no definitions')
+      if (!warned.has(projectId)) deps.logger.warn({ projectId }, 'too many new event or property names today; further names get no definitions')
       warned.add(projectId)
     }
   }

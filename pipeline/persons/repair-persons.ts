@@ -59,7 +59,7 @@ const MAX_UPDATES = 200_000
 const MERGES = "event IN ('$identify', '$create_alias', '$merge_dangerously')"
 const OTHER_ID = "JSONExtractString(properties, if(event = '$identify', '$anon_distinct_id', 'alias'))"
 
-/** What is remembered of an open request. */
+/** State of an open request. */
 interface Attempt {
   /** The last update of its partition when the request was first seen. */
   sequence: number | null

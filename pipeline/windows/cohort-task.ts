@@ -48,7 +48,7 @@ export function createListCohorts (deps: CohortDeps): ListWindowTasks {
         await refreshCohort(due, deps, signal)
       } catch (err) {
         if (signal.aborted) throw err
-        logger.warn({ err, cohort: id }, 'the members of a cohort could not be found; it keeps those it had')
+        logger.warn({ err, cohort: id }, 'could not refresh a cohort; keeping its previous members')
         const error = (err instanceof Error ? err.message : String(err)).slice(0, MAX_ERROR_LENGTH)
         const took = Math.round(performance.now() - startedAt)
         await sql`

@@ -60,7 +60,7 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
     try {
       await runTask(task, through)
     } catch (err) {
-      if (!stopped.signal.aborted) logger.warn({ err, subject: task.subject }, 'a window could not be run and will be tried again')
+      if (!stopped.signal.aborted) logger.warn({ err, subject: task.subject }, 'could not process a window; retrying')
     } finally {
       running.delete(task.subject)
     }

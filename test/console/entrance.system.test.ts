@@ -50,7 +50,7 @@ t.test('the entrance of the console', async (t) => {
   await t.test('a link that has expired says so, until somebody logs in', async (t) => {
     const context = await browser.newContext()
     const { page } = await openPage(context, stack.url, '#login=expired')
-    await page.getByRole('alert').getByText('This link was used already, or is too old. Log in with a personal API key.').waitFor()
+    await page.getByRole('alert').getByText('This link was already used or has expired. Log in with a personal API key.').waitFor()
     t.notMatch(page.url(), /expired/)
     await logIn(page, stack.personalApiKey)
     await page.getByText('Everything works').waitFor()

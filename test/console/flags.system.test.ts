@@ -61,14 +61,14 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByLabel('Key of the flag').fill('checkout')
     await page.getByRole('combobox', { name: 'Event' }).fill('bought')
     await page.getByRole('button', { name: 'Create a draft' }).click()
-    await page.getByText('There are none before the start').waitFor()
+    await page.getByText('No results before the start').waitFor()
     await page.getByRole('region', { name: 'Size and length' }).getByRole('row', { name: /without CUPED/ }).waitFor()
     await page.getByRole('button', { name: 'Analysis' }).click()
     const analysis = page.getByRole('dialog', { name: 'Analysis' })
     await analysis.getByRole('combobox', { name: 'Compare with' }).selectOption('control')
     await analysis.getByLabel('Persons who saw several variants').selectOption('first_seen')
     await analysis.getByLabel(/CUPED/).check()
-    await analysis.getByLabel(/by another event/).check()
+    await analysis.getByLabel(/an event other than/).check()
     await analysis.getByRole('combobox', { name: 'Exposure' }).fill('$feature_flag_called')
     t.same(await findBarriers(page), [], 'the dialog of the analysis')
     await analysis.getByRole('button', { name: 'Save' }).click()
@@ -81,7 +81,7 @@ t.test('flags and experiments in the console', async (t) => {
     }])
     await page.getByRole('button', { name: 'Launch' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Launch' }).click()
-    await page.getByText('Nobody was exposed yet').waitFor()
+    await page.getByText('Nobody has been exposed yet').waitFor()
     await page.getByText('No event "bought" was received in the time of the experiment, nor in the 30 days before its start. Is its name right?').waitFor()
 
     // Every second person of `control` buys, three of four of `test`.
@@ -114,7 +114,7 @@ t.test('flags and experiments in the console', async (t) => {
       secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }, { kind: 'ratio', numerator: { event: 'bought', property: 'amount' }, denominator: { event: 'bought' } }]
     }])
     const refresh = page.getByRole('button', { name: 'Compute again' })
-    await askUntil(async () => await refresh.click(), page.getByText(/^test is better, which holds however often one looks: stop now and give test to everybody\.$/))
+    await askUntil(async () => await refresh.click(), page.getByText(/^test is better, which is valid at any time: stop now and roll out test to everyone\.$/))
     await page.getByText('More: why, over time, the split').click()
     await page.getByText(/There is a difference\. The best is most likely test\. test against control: \+50\.0 % \(\+25\.0 points\); with 95 % probability \+/).waitFor()
     t.match(await page.getByText(/Changed since the launch: secondary metrics at /).count(), 1)
@@ -127,7 +127,7 @@ t.test('flags and experiments in the console', async (t) => {
     t.equal(await page.locator('.chart svg .area').count(), 1, 'the interval is shaded')
     t.equal(await page.getByRole('img', { name: /^change, %, at least, at most along time, 1 point from 0 to / }).count(), 1)
     t.equal(await page.locator('.chart svg').getByText(/^\d{4}-\d\d-\d\d$/).count(), 1, 'a date on the axis')
-    await page.getByText(/^test: who looked every day could stop at the end of [\d-]+ and conclude: more than control \(\+50\.0 % up to then\)/).waitFor()
+    await page.getByText(/^test: checking every day, you could have stopped at the end of [\d-]+ and concluded: more than control \(\+50\.0 % up to then\)/).waitFor()
     await page.getByText('Day by day (1 day)').click()
     t.match(await page.getByRole('region', { name: 'Day by day' }).getByRole('row').last().innerText(), /test[\s\S]*200[\s\S]*\+50\.0 %[\s\S]*more than control/)
     t.same(await findBarriers(page), [])
@@ -136,7 +136,7 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('dialog').getByRole('button', { name: 'End' }).click()
     await page.getByRole('button', { name: 'Archive' }).waitFor()
 
-    await page.getByRole('link', { name: 'Give test to everybody' }).click()
+    await page.getByRole('link', { name: 'Roll out test to everyone' }).click()
     await page.getByRole('heading', { name: 'checkout', level: 1 }).waitFor()
     await page.getByText('Not saved yet, on version').waitFor()
     const variants = async (): Promise<object[]> => await stack.sql`

@@ -10,7 +10,7 @@ t.test('usage and quotas in the console', async (t) => {
 
   await t.test('usage is shown by day, and a quota is set, changed and removed with the keyboard', async (t) => {
     const { page, problems } = await open(`${home}/usage`)
-    await page.getByText('none: whatever is sent is taken').waitFor()
+    await page.getByText('none: all events are accepted').waitFor()
     await page.getByText(/^0 events stored from/).waitFor()
     t.equal(await page.locator('.chart').count(), 0, 'there is nothing to draw')
     await send(stack, Array.from({ length: 12 }, (_, index) => ({ event: 'paid', properties: { index } })))
@@ -54,7 +54,7 @@ t.test('usage and quotas in the console', async (t) => {
 
     await page.getByRole('button', { name: 'Remove the quota …' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
-    await page.getByText('none: whatever is sent is taken').waitFor()
+    await page.getByText('none: all events are accepted').waitFor()
     t.same(await stack.sql`SELECT 1 FROM project_quotas WHERE project_id = ${stack.project}`, [])
     t.same(problems.filter((text) => !/status of 400/.test(text)), [])
     await page.close()

@@ -42,7 +42,7 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
       t.ok(await page.getByRole('heading', { name: shown, level: 1 }).isVisible(), path)
       if (path === '/projects/1/rules') await page.getByRole('link', { name: 'none' }).waitFor()
       if (path === '/projects/1/schemas') await page.getByRole('link', { name: 'paid' }).waitFor()
-      if (path === '/projects/1/usage') await page.getByText('whatever is sent is taken').waitFor()
+      if (path === '/projects/1/usage') await page.getByText('all events are accepted').waitFor()
       t.same(await findBarriers(page), [], path)
       toClickHouse.proxy.set('pass')
       await recover(watched)

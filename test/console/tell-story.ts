@@ -144,7 +144,7 @@ async function readExperiment (t: Test, story: Story): Promise<void> {
   await hand.press(button(page, 'Create a draft'))
   await hand.press(button(page, 'Launch …'))
   await hand.press(page.getByRole('dialog').getByRole('button', { name: 'Launch' }))
-  await page.getByText('Nobody was exposed yet').waitFor()
+  await page.getByText('Nobody has been exposed yet').waitFor()
   // Every second person of `control` buys, three of four of `test`.
   await send(stack, Array.from({ length: 400 }, (_, index) => {
     const variant = index % 2 === 0 ? 'control' : 'test'

@@ -59,7 +59,7 @@ t.test('from the first page to the cause', async (t) => {
   ] as never)
 
   await t.test('what a rule drops leads to the rule', async (t) => {
-    const page = await findFromHealth(screens, RITA, /Dropped: a rule drops it\. .*change the rule\. The rule is called no test orders\./)
+    const page = await findFromHealth(screens, RITA, /Dropped by a rule\. .*change the rule\. The rule is called no test orders\./)
     t.same(await findBarriers(page), [])
     await page.getByRole('link', { name: 'Rule no test orders' }).click()
     await page.getByRole('heading', { level: 1, name: 'no test orders' }).waitFor()
@@ -89,7 +89,7 @@ t.test('from the first page to the cause', async (t) => {
     await page.getByRole('main').getByRole('link', { name: 'Warnings' }).click()
     await page.getByRole('heading', { level: 1, name: 'Warnings' }).waitFor()
     await page.getByText('wrong key', { exact: true }).waitFor()
-    await page.getByText('Dropped: a rule drops it.').waitFor()
+    await page.getByText('Dropped by a rule.').waitFor()
     await page.close()
   })
 
@@ -101,7 +101,7 @@ t.test('from the first page to the cause', async (t) => {
       await page.keyboard.press('Enter')
     }, page.locator('main', { hasText: 'It is stored and visible to queries.' })
       .getByRole('heading', { name: 'Still missing an event? Requests were refused' }))
-    await page.getByText(/1 request was refused with a key that nobody has/).waitFor()
+    await page.getByText(/1 request was refused with an unknown key/).waitFor()
     t.same(await findBarriers(page), [])
     await page.getByRole('main').getByRole('link', { name: 'Usage' }).waitFor()
     await page.close()

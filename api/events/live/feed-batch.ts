@@ -9,15 +9,15 @@ const liveEventSchema = object({
   uuid: { type: 'string' },
   lib: { type: 'string' },
   libVersion: { type: 'string' },
-  drop: { type: ['string', 'null'], description: 'Why it was dropped, or its request refused; null when it was stored or quarantined.' },
-  isQuarantined: { type: 'boolean', description: 'It does not meet its schema and is a dead letter.' },
+  drop: { type: ['string', 'null'], description: 'Why the event was dropped or its request refused; null if stored or quarantined.' },
+  isQuarantined: { type: 'boolean', description: 'true: it violates its schema and is a dead letter.' },
   value: text('The value at fault when it was not stored, at most 200 characters.'),
   sent: text('The stored event as JSON that sends it again; empty when it was not stored or is too long.'),
   sentCharacters: count('Characters of the properties when sent is empty because of them; else 0.')
 })
 
 export const feedBatchSchema = object({
-  connected: { type: 'boolean', description: 'False while ClickHouse is unavailable: nothing can be seen then.' },
+  connected: { type: 'boolean', description: 'false: ClickHouse is unavailable, so stored events cannot be shown.' },
   matched: count('Matching events since the feed began.'),
   shown: count('Those of them that were sent; the rest exceeded what is read each second, or what the client reads.'),
   events: { type: 'array', items: liveEventSchema }

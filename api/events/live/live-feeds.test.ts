@@ -194,7 +194,7 @@ t.test('twenty who watch the same share its queries; one that does not read, or 
   t.ok(queries <= before + 4, 'nothing is asked while nobody watches')
 })
 
-t.test('a watcher is told when ClickHouse is away, and watches on when it is back', async (t) => {
+t.test('a watcher sees that ClickHouse is away, and watches on when it is back', async (t) => {
   const { client } = await createTestClickHouse(t)
   let isAway = true
   const failing = {
@@ -219,7 +219,7 @@ t.test('a watcher is told when ClickHouse is away, and watches on when it is bac
   t.same((await queryRows<{ n: number }>(client, 'SELECT toUInt32(count()) AS n FROM events')), [{ n: 2 }])
 })
 
-t.test('so many different watches, and so many watchers, are served at a time', async (t) => {
+t.test('different watches, and watchers, are limited in number', async (t) => {
   const { client } = await createTestClickHouse(t)
   const feeds = new LiveFeeds({ clickhouse: client, logger })
 

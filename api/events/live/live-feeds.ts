@@ -8,7 +8,7 @@ import { ArrivalReader, type Watched } from './read-arrivals.ts'
 const MAX_WATCHES = 20
 
 /**
- * Watchers at a time, most of whom watch what others watch. Each keeps one of the 64 connections from an ingest process
+ * Watchers at a time, who mostly watch the same. Each keeps one of the 64 connections from an ingest process
  * to the API, which flags need as well.
  */
 const MAX_WATCHERS = 30

@@ -31,7 +31,7 @@ export async function liveRoutes (
   routesOf(app, { tag: 'events', object: 'event' }).get('/events/live', {
     config: { isEndless: true },
     summary: 'Watch events as they arrive',
-    description: 'Stored events within two seconds, and samples of dropped, quarantined and refused ones. Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.',
+    description: 'Stored events within two seconds, and samples of dropped, quarantined and refused ones. Server-sent events, until the client disconnects or the key loses the right to read events. Each has one FeedBatch as data.',
     query: optional({ event: filter('Only events of this name.'), distinct_id: filter('Only events of this distinct id.') }),
     answer: { description: 'Events.', content: { 'text/event-stream': { schema: { $ref: 'FeedBatch#' } } } }
   }, async ({ query }, access, reply) => {
@@ -47,7 +47,7 @@ export async function liveRoutes (
     })
     const heartbeat = setInterval(() => {
       stream.write(': alive\n\n')
-      // Whatever is wrong, the client asks again and is told.
+      // Whatever is wrong, the client asks again and gets the error.
       access.recheck().catch(() => stream.end())
     }, HEARTBEAT_MS)
     open.add(stream)

@@ -45,12 +45,12 @@ const waiting = {
 
 const deleted = {
   why: { ...string, enum: ['person', 'retention', 'unknown'], description: 'unknown: it was stored and has been deleted.' },
-  asked_at: nullable(time, 'When the deletion of its person was asked for.'),
+  asked_at: nullable(time, 'When the deletion of its person was requested.'),
   kept_since: nullable({ type: 'string', format: 'date' }, 'First day that retention keeps.'),
-  was_stored: { type: ['boolean', 'null'], description: 'null: unknown; too old to be kept if it was ever stored.' }
+  was_stored: { type: ['boolean', 'null'], description: 'null: unknown, because retention would have removed it.' }
 }
 
-const searched = object({ messages: integer, of: integer }, { type: ['object', 'null'], description: 'With fate waiting and unknown: messages of the stream searched, and their total. Else null.' })
+const searched = object({ messages: integer, of: integer }, { type: ['object', 'null'], description: 'With fate waiting or unknown: searched messages of the stream, and their total. Else null.' })
 
 const properties = {
   uuid: { ...string, format: 'uuid' },
@@ -70,7 +70,7 @@ const properties = {
   waiting: only('waiting', waiting),
   dropped: only('dropped', { reason: string, received_at: time, received_by: process }),
   deleted: only('deleted', deleted),
-  may_be_in: { type: ['array', 'null'], items: place, description: 'With fate unknown: places that were not searched and may have it. Else null.' },
+  may_be_in: { type: ['array', 'null'], items: place, description: 'With fate unknown: places not searched that may hold the event. Else null.' },
   searched
 }
 

@@ -118,7 +118,7 @@ function show (difference: object): string {
   return JSON.stringify(difference).slice(0, 300).replace(/[^ -~]/g, (char) => `\\u{${char.charCodeAt(0).toString(16)}}`)
 }
 
-/** So many conditions are asked for in one query. */
+/** Conditions per query. */
 const AT_ONCE = 25
 
 async function compare (t: Test, asked: readonly Asked[], texts: readonly (string | null)[]): Promise<void> {

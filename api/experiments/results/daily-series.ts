@@ -12,7 +12,7 @@ import { formatDay, type Measurement } from './query-metric.ts'
 /** The variant of people who saw several, in the answers of the queries. */
 export const MULTIPLE = '$multiple'
 
-/** What is known of a variant up to the end of a day. */
+/** Results of a variant up to the end of a day. */
 export interface VariantState extends VariantStatistics {
   measured: number
   squaredDeviations: number

@@ -24,9 +24,9 @@ const dayVariantSchema = {
     credible_interval: interval,
     absolute_lift: nullableNumber,
     relative_lift: nullableNumber,
-    sequential_p_value: { ...nullableNumber, description: 'May be looked at every day.' },
+    sequential_p_value: { ...nullableNumber, description: 'Always valid: may be checked every day.' },
     sequential_absolute_interval: { ...interval, description: 'Interval of variant minus baseline; valid at any time, regardless of peeking.' },
-    sequential_relative_interval: { ...interval, description: 'Of variant / baseline - 1.' },
+    sequential_relative_interval: { ...interval, description: 'Interval of variant / baseline - 1; valid at any time.' },
     missing_interval: { type: ['string', 'null'], enum: [...MISSING_INTERVALS, null], description: 'Why there is no sequential_relative_interval.' }
   }
 }
@@ -38,15 +38,15 @@ const variantSchema = {
   required: ['key', 'exposed', 'measured', 'sum', 'mean', 'probability', 'expected_loss', 'credible_interval', 'comparison'],
   properties: {
     key: { type: 'string' },
-    exposed: { type: 'integer', description: 'People (or groups) who saw the variant, and no other.' },
+    exposed: { type: 'integer', description: 'People (or groups) who saw only this variant.' },
     measured: { type: 'integer', description: 'Of these, people with a value: fewer than exposed for a mean only.' },
     sum: { type: 'number', description: 'Sum of the values per person; people who converted, for a funnel.' },
     mean: { ...nullableNumber, description: 'Conversion rate, value per person, ratio or quantile; after CUPED.' },
     standard_error: nullableNumber,
-    probability: { type: 'number', description: 'Probability to be the best of all variants.' },
-    expected_loss: { ...nullableNumber, description: 'What choosing it costs on average if another is better.' },
-    credible_interval: { ...interval, description: 'Holds the true value with 95 % probability.' },
-    inner_credible_interval: { ...interval, description: 'The same with 50 %.' },
+    probability: { type: 'number', description: 'Probability of being the best of all variants.' },
+    expected_loss: { ...nullableNumber, description: 'Average loss from choosing this variant if another is better.' },
+    credible_interval: { ...interval, description: 'Contains the true value with 95 % probability.' },
+    inner_credible_interval: { ...interval, description: 'Contains the true value with 50 % probability.' },
     steps: { type: 'array', items: { type: 'integer' }, description: 'People who reached each step of a funnel.' },
     comparison: {
       type: ['object', 'null'], additionalProperties: true,
@@ -65,7 +65,7 @@ export const metricResultsSchema = {
   ],
   properties: {
     insight: { type: 'string', enum: ['FUNNELS', 'TRENDS'] },
-    metric: { ...open, description: 'The metric as it was understood.' },
+    metric: { ...open, description: 'The metric as interpreted.' },
     kind: { type: 'string', enum: METRIC_KINDS },
     baseline: { type: 'string', description: 'Key of the variant that the others are compared with.' },
     leader: { type: 'string', description: 'Key of the variant most likely to be best.' },
@@ -76,7 +76,7 @@ export const metricResultsSchema = {
     },
     expected_loss: nullableNumber,
     p_value: nullableNumber,
-    probability: { ...open, description: 'By variant: probability to be the best.' },
+    probability: { ...open, description: 'By variant: probability of being the best.' },
     credible_intervals: { ...open, description: 'By variant: interval of the true rate or mean.' },
     variants: { type: 'array', items: variantSchema },
     exposures: {
@@ -85,18 +85,18 @@ export const metricResultsSchema = {
       properties: {
         total: { type: 'integer' },
         multiple_variants: { type: 'integer', description: 'People who saw several variants.' },
-        multiple_variant_handling: { type: 'string', enum: ['exclude', 'first_seen'], description: 'Whether they are left out, or count for the first variant.' },
+        multiple_variant_handling: { type: 'string', enum: ['exclude', 'first_seen'], description: 'exclude: they are left out; first_seen: they count for their first variant.' },
         sample_ratio: {
           type: ['object', 'null'], additionalProperties: true,
-          description: 'mismatch: true when the split is not the one the flag gives; then trust no other number.'
+          description: 'mismatch: true if the observed split differs from that of the flag; then no other number can be trusted.'
         }
       }
     },
     sample_size: {
       type: ['object', 'null'], additionalProperties: true,
-      description: 'People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far.'
+      description: 'People and days needed to see minimum_detectable_effect (in percent), based on the baseline so far.'
     },
-    role: { type: 'string', enum: ROLES, description: 'Secondary metrics are explored: their p-values are not corrected for each other.' },
+    role: { type: 'string', enum: ROLES, description: 'P-values of secondary metrics are exploratory: not corrected for multiple comparisons.' },
     correction: nullableObject(
       { method: { type: 'string', enum: ['holm'] }, metrics: { type: 'integer' }, comparisons: { type: 'integer' } },
       'Of primary metrics: adjusted p-values are corrected for all comparisons of all of them.'),
@@ -110,19 +110,19 @@ export const metricResultsSchema = {
       }, 'Null when it is off.'),
       winsorized: nullableObject({ value: bounds, denominator: bounds }, 'What values were cut to.'),
       quantile: nullableNumber
-    }, { description: 'What was done to the values before they were compared.' }),
+    }, { description: 'Adjustments made to the values before the comparison.' }),
     guardrail: nullableObject({
-      margin: { type: 'number', description: 'Loss that is allowed, in percent of the baseline.' },
+      margin: { type: 'number', description: 'Tolerated loss, in percent of the baseline.' },
       goal: { type: 'string', enum: ['increase', 'decrease'] },
       variants: array(object({ key: { type: 'string' }, at_the_end: verdict, at_any_time: verdict }))
     }, 'Null unless the role is guardrail. holds: the whole interval of the lift is better than the margin; harmed: all of it is worse.'),
     warnings: {
       type: 'array', items: metricWarningSchema,
-      description: 'Where nobody has a value: events of the metric that nobody sent, and properties that no event had a number in.'
+      description: 'Why nobody has a value: events of the metric that were never sent, and properties without a number in any event.'
     },
     series: {
       type: 'array', maxItems: 60,
-      description: 'How things stood at the end of each day, for plotting; beyond 60 days of every n-th, counted back from the last.',
+      description: 'Results as of the end of each day, for plotting; beyond 60 days, every n-th day, counted back from the last.',
       items: { ...open, required: ['day', 'variants'], properties: { day: { type: 'string', format: 'date' }, variants: dayVariants } }
     }
   }
@@ -133,18 +133,18 @@ const refreshed = {
   is_cached: { type: 'boolean' },
   complete_through: {
     type: ['string', 'null'], format: 'date-time',
-    description: 'Every acknowledged event received before is in the numbers; null while that is not known.'
+    description: 'Every acknowledged event received before this time is counted; null while unknown.'
   }
 }
 
 const measured = object({
   feature_flag_key: { type: 'string' },
-  feature_flag_variants: { type: 'array', items: open, description: 'With the shares that people were given.' },
+  feature_flag_variants: { type: 'array', items: open, description: 'Variants with the shares by which people were assigned.' },
   changes: array(object({
     at: { type: 'string', format: 'date-time' },
     fields: { type: 'array', items: { type: 'string', enum: ['feature_flag', 'parameters', 'filters', 'secondary_metrics'] } }
-  }), { description: 'When what is measured was changed, newest first; the last one is the launch. 20 at most.' })
-}, { description: 'What the results are computed from: the flag as it was when the experiment ended, or is while it runs.' })
+  }), { description: 'Changes to what is measured, newest first, at most 20; the last is the launch.' })
+}, { description: 'Settings behind the results: the flag as of the end of the experiment or, while it runs, as it is.' })
 
 function withExperiment (properties: object): object {
   const all = { ...experimentProperties, ...properties, measured }
@@ -160,6 +160,6 @@ export const secondaryResultsSchema = withExperiment({
   result: { oneOf: [values, { type: 'array', items: values }], description: 'Results of the metric given by `id`, or of all metrics.' },
   analysis: {
     oneOf: [{ $ref: 'MetricResults#' }, { type: 'array', items: { $ref: 'MetricResults#' } }],
-    description: 'The same with all fields.'
+    description: 'The same results, with all fields.'
   }
 })

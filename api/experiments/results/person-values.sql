@@ -1,6 +1,6 @@
 -- The values of each exposed person after each event that counts, in the order of days, which begin at the exposure of
 -- who has a history. Events before the exposure are day -1: `before` and `before_below` are the covariates. Day -2 has
--- what does not count. Whole numbers add up exactly, in any order; what is left of each is below 1.
+-- what does not count. Whole numbers add up exactly, in any order; the rest of each is below 1.
     exposures AS
     (
 {{exposures}}

@@ -13,19 +13,19 @@ const DEFAULT_LOOKBACK_SECONDS = 14 * 86_400
 const nullableInteger = { type: ['integer', 'null'] } as const
 const nullableNumber = { type: ['number', 'null'] } as const
 const size = object({
-  total: { ...nullableInteger, description: 'People over all variants; null when no number of people would do.' },
+  total: { ...nullableInteger, description: 'People across all variants; null if no sample size suffices.' },
   per_variant: { type: ['array', 'null'], items: { type: 'integer' } },
   running_days: nullableInteger
 })
 
 export const planSchema = object({
   days: { type: 'integer' },
-  population: { type: 'string', enum: ['exposed', 'active'], description: 'People with the exposure event, or all active people if nobody sent it.' },
+  population: { type: 'string', enum: ['exposed', 'active'], description: 'exposed: people with the exposure event; active: all active people, if nobody has that event.' },
   people: { type: 'integer' },
-  people_per_day: { type: 'number', description: 'Since the day of the first of them.' },
-  baseline: { ...nullableNumber, description: 'The metric of these people.' },
+  people_per_day: { type: 'number', description: 'Average since the first day on which there were any.' },
+  baseline: { ...nullableNumber, description: 'Value of the metric for these people.' },
   minimum_detectable_effect: { type: 'number', description: 'In percent.' },
-  variance_reduction: { ...nullableNumber, description: 'What CUPED would take away; null where it has no use.' },
+  variance_reduction: { ...nullableNumber, description: 'Share of the variance that CUPED would remove; null if not applicable.' },
   without_cuped: { ...size, type: ['object', 'null'] },
   with_cuped: { ...size, type: ['object', 'null'] }
 })

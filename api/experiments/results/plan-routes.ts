@@ -30,8 +30,8 @@ export async function planRoutes (
 
   routes.get('/:id/plan', {
     summary: 'Plan the size and length of an experiment', params: experimentIdParams, answer: planSchema,
-    description: 'By what the people of the project did in the last days, with and without CUPED. For drafts, too.',
-    query: optional({ days: { type: 'integer', minimum: 7, maximum: 90, default: 28, description: 'How far back to look.' } })
+    description: 'Based on recent activity in the project, with and without CUPED. Works for drafts, too.',
+    query: optional({ days: { type: 'integer', minimum: 7, maximum: 90, default: 28, description: 'Days of activity to use.' } })
   }, async ({ params: { id }, query: { days } }, { projectId }) => {
     const experiment = await findExperiment(deps.sql, projectId, id)
     const metric = readMetric('filters', experiment.filters)
@@ -48,9 +48,9 @@ export async function planRoutes (
   routes.get('/holdouts/:holdout', {
     summary: 'Measure a holdout', answer: object({ flags: { type: 'array', items: { type: 'string' } }, result: { $ref: 'MetricResults#' } }),
     params: optional({ holdout: { type: 'string', maxLength: 100 } }),
-    description: 'Compares people in the holdout with everybody else who was asked about a flag that has it: the effect of all these flags together.',
+    description: 'Compares people in the holdout with everyone else who was evaluated for a flag with that holdout: the combined effect of these flags.',
     query: optional({
-      metric: { type: 'string', maxLength: 100_000, description: 'JSON, in a form that filters take.' },
+      metric: { type: 'string', maxLength: 100_000, description: 'JSON, in a form that filters accepts.' },
       from: { type: 'string', format: 'date-time', description: 'Default: 28 days ago.' },
       to: { type: 'string', format: 'date-time', description: 'Default: now.' }
     })
@@ -62,7 +62,7 @@ export async function planRoutes (
       FROM feature_flags WHERE project_id = ${projectId} AND NOT deleted AND (filters->'holdout'->>'id' = ${holdout}
         OR filters->'holdout_groups'->0->>'variant' = ${`holdout-${holdout}`}) ORDER BY key`
     const { percentage } = orNotFound(flags[0])
-    if (flags.some((flag) => flag.percentage !== percentage)) throw invalidField('holdout', 'The flags of the holdout give it different shares: their people cannot be compared.')
+    if (flags.some((flag) => flag.percentage !== percentage)) throw invalidField('holdout', 'The flags of the holdout use different shares, so their people cannot be compared.')
     const [project] = await deps.sql<{ timezone: string }[]>`SELECT timezone FROM projects WHERE id = ${projectId}`
     const until = parseIsoDateTime(query.to) ?? new Date(deps.now())
     const since = parseIsoDateTime(query.from) ?? new Date(deps.now() - 28 * DAY_MS)

@@ -306,7 +306,7 @@ function round (value: number): number {
   return Math.round(value * 1e6) / 1e6
 }
 
-/** The rules once more, without any SQL: what is known of a variant at `until`. */
+/** The rules once more, without any SQL: the results of a variant at `until`. */
 function model (events: TestEvent[], kind: 'funnel' | 'count' | 'sum' | 'mean', variant: string, until: number): object {
   const inside = events.filter(({ timestamp }) => timestamp >= START && timestamp < START + 10 * DAY)
   let exposed = 0

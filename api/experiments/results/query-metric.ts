@@ -50,7 +50,7 @@ export interface Measurement {
   blocks: ValueBlock[]
   /** Of a metric that is a quantile, instead of blocks. */
   quantiles: QuantileRow[]
-  /** What values were cut to, lower and upper bound: the value, the denominator, and both before; null is none. */
+  /** What values were cut to, lower and upper bound: the value, the denominator, and both before; null: no bound. */
   caps: (number | null)[]
 }
 
@@ -115,7 +115,7 @@ export function numberSql (parameter: string): string {
 }
 
 /**
- * Which steps an event is: bit 0 for the first one, and so on. A step of any event is none that exposes to a flag:
+ * Which steps an event is: bit 0 for the first one, and so on. A step of any event excludes those that expose to a flag:
  * SDKs send these by themselves.
  */
 function stepsSql (steps: Metric['steps']): string {

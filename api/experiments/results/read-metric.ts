@@ -66,7 +66,7 @@ const SECONDS = { second: 1, minute: 60, hour: 3600, day: 86_400, week: 604_800,
  * - ours: `{ metric: { kind: 'funnel' | 'count' | 'sum' | 'mean', event | steps, property, where, window_days } }`.
  *
  * @param path  Where it stands, for errors.
- * @returns undefined when there is none.
+ * @returns undefined without a metric.
  * @throws {HttpError} 400 naming the field that cannot be understood.
  */
 export function readMetric (path: string, value: unknown): Metric | undefined {

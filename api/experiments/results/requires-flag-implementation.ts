@@ -12,23 +12,23 @@ interface RequiresFlagDeps { sql: Sql, clickhouse: ClickHouse }
 
 const query = optional({
   id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
-  events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
+  events: { type: 'string', maxLength: 100_000, description: 'Events to check; a JSON array, or separated by commas. Default: those of the metric.' }
 })
 
 const implementation = object({
   event: { type: 'string' },
-  looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
+  looked_at: { type: 'integer', description: 'Number of checked events of the last seven days, at most 20.' },
   with_flags: { type: 'integer' }
 })
 
 const answer = partial({
   // The experiment's own fields; absent when the project has none.
   ...experimentProperties,
-  result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
+  result: { type: 'boolean', description: 'true if no checked event had the value of any flag.' },
   events: array(implementation)
 }, 'result', 'events')
 
-/** Tells whether events lack the values of flags, so that the SDK should be told to send them. */
+/** Tells whether events lack the values of flags, so that the SDK should be configured to send them. */
 export async function requiresFlagRoute (app: FastifyInstance, deps: RequiresFlagDeps): Promise<void> {
   routesOf(app, { tag: 'experiments', object: 'experiment' }).get('/requires_flag_implementation', {
     summary: 'Check whether events carry the values of flags', query, answer,

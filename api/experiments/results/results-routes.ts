@@ -25,7 +25,7 @@ interface ResultsDeps { sql: Sql, clickhouse: ClickHouse, now: () => number }
 const TTL_MS = 300_000
 const MAX_RESULTS = 1000
 
-const refreshProperties = { refresh: { type: 'boolean', default: false, description: 'Compute again instead of answering from memory.' } } as const
+const refreshProperties = { refresh: { type: 'boolean', default: false, description: 'Recompute instead of returning the cached results.' } } as const
 
 /** Results of experiments (docs/reference/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
@@ -78,8 +78,8 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
 
   routes.get('/:id/secondary_results', {
     summary: 'Retrieve the results of the secondary metrics of an experiment', params: experimentIdParams,
-    description: 'Metrics with the role primary are corrected together with filters; all others are explored: their p-values stand alone.',
-    query: optional({ ...refreshProperties, id: { type: 'string', description: 'Number of the metric, from 0. Default: all of them.' } }),
+    description: 'P-values of metrics with the role primary are corrected together with that of filters; those of all other metrics are uncorrected.',
+    query: optional({ ...refreshProperties, id: { type: 'string', description: 'Index of the metric, from 0. Default: all.' } }),
     answer: secondaryResultsSchema
   }, async (request, { projectId }) => {
     const experiment = await findLaunched(projectId, request.params.id)

@@ -32,7 +32,7 @@ export async function localEvaluationRoutes (app: FastifyInstance, deps: Resolve
   const schema = {
     tags: ['evaluation of feature flags'],
     summary: 'Definitions for SDKs that evaluate locally',
-    description: 'Needs a personal key as bearer, and the project API key as query parameter token.'
+    description: 'Requires a personal key as bearer and the project API key as query parameter token.'
   }
   app.get('/flags/definitions', { schema, config: { described: DESCRIBED } }, answer)
   app.get('/api/feature_flag/local_evaluation', { schema: { hide: true } }, answer)

@@ -35,13 +35,13 @@ const questionSchema = object({ definition: definitionSchema, cell: cellSchema }
 const cohortSchema = object({
   id: integer,
   name: string,
-  kind: { ...string, enum: ['properties', 'behavior', 'question', 'list'], description: 'All but `list` are living: the members are found again every few minutes.' },
+  kind: { ...string, enum: ['properties', 'behavior', 'question', 'list'], description: 'All but `list` are living: their members are refreshed every few minutes.' },
   is_static: { ...boolean, description: 'true: a list of persons instead of filters.' },
   filters: { ...filtersSchema, type: ['object', 'null'], description: 'As written; null for a list and a question.' },
-  question: { ...questionSchema, type: ['object', 'null'], description: 'The number whose persons are the members; null for all others.' },
-  people: { type: ['integer', 'null'], description: 'Members as of `as_of`, of a list now; null: not counted yet.' },
-  as_of: { ...timeOrNull, description: 'When the members were found that questions, and flags except for properties, use; null: not yet.' },
-  error: { ...string, description: 'Why the last refresh failed; empty: it did not. The members before it stay.' }
+  question: { ...questionSchema, type: ['object', 'null'], description: 'The number in an answer whose persons are the members; null for other kinds.' },
+  people: { type: ['integer', 'null'], description: 'Number of members as of `as_of`; for a list, as of now. Null: not counted yet.' },
+  as_of: { ...timeOrNull, description: 'Time of the last refresh. Questions use its members, and so do flags, except for a cohort by properties. Null: none yet.' },
+  error: { ...string, description: 'Why the last refresh failed, which keeps the previous members; empty if it succeeded.' }
 }, { $id: 'Cohort' })
 
 const useSchema = object({ kind: { ...string, enum: ['flag', 'cohort', 'question', 'experiment'] }, id: integer, name: string })
@@ -50,11 +50,11 @@ const newCohortSchema = bodyOf({
   name: { ...string, minLength: 1, pattern: '\\S', maxLength: 400 }, filters: filtersSchema,
   question: {
     ...questionSchema,
-    description: 'In place of `filters`: a number of an answer, whose persons are the members. Also needs the scopes query:read and person:read.'
+    description: 'Instead of `filters`: a number in an answer, whose persons become the members. Also requires the scopes query:read and person:read.'
   },
-  living: { ...boolean, description: 'With `question`: its persons are found again every few minutes, instead of the stored ones as of now.' },
+  living: { ...boolean, description: 'With `question`: true: members are refreshed every few minutes; false: the stored persons as of now.' },
   as_of: { ...asOfSchema, description: `With \`question\`, not living: ${asOfSchema.description}` },
-  distinct_ids: { ...array({ ...string, minLength: 1 }, { maxItems: 100_000 }), description: 'In place of `filters`: the list of their stored persons.' }
+  distinct_ids: { ...array({ ...string, minLength: 1 }, { maxItems: 100_000 }), description: 'Instead of `filters`: a list of stored persons.' }
 }, 'name')
 
 const one = { $ref: 'Cohort#' }
@@ -74,12 +74,12 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
   }))
 
   routes.get('/:id', {
-    summary: 'Get a cohort and what uses it', params: idParams, answer: object({ ...cohortSchema.properties, used_by: array(useSchema) })
+    summary: 'Retrieve a cohort and what uses it', params: idParams, answer: object({ ...cohortSchema.properties, used_by: array(useSchema) })
   }, async ({ params: { id } }, { projectId }) =>
     ({ ...await readCohortById(sql, projectId, id), used_by: await findUses(sql, projectId, id) }))
 
   routes.post('/:id/refresh', {
-    summary: 'Find the members of a cohort again', description: 'It begins within seconds; `as_of` shows when it is done.', params: idParams, answer: one
+    summary: 'Refresh the members of a cohort', description: 'Starts within seconds; `as_of` shows when it is done.', params: idParams, answer: one
   }, async ({ params: { id } }, { projectId, userId, keyHash }) => await sql.begin(async (tx) => {
     await openFlagWriter(tx, { projectId, userId, keyHash })
     await tx`UPDATE cohorts SET refresh_requested_at = now() WHERE project_id = ${projectId} AND id = ${id} AND NOT deleted`
@@ -90,8 +90,8 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
     summary: 'Create a cohort', body: newCohortSchema, answer: one,
     description: 'All persons who match the filters, the persons behind a number of a question, or a list. A cohort cannot be changed; create another one instead.'
   }, async ({ body: { name, filters, question, living = false, as_of: asOf, distinct_ids: ids } }, access, reply) => {
-    if ([filters, question, ids].filter((each) => each !== undefined).length !== 1) throw invalidField('filters', 'Either filters, a question or distinct_ids are expected.')
-    if (living && question === undefined) throw invalidField('living', 'It is given with a question.')
+    if ([filters, question, ids].filter((each) => each !== undefined).length !== 1) throw invalidField('filters', 'Give exactly one of filters, question and distinct_ids.')
+    if (living && question === undefined) throw invalidField('living', 'It requires a question.')
     // Before the transaction, which would wait for ClickHouse.
     const place = question === undefined ? null : readPlace(question, access)
     await requireCohorts(sql, access.projectId, { filters, question })
@@ -191,7 +191,7 @@ async function findMembers (
 ): Promise<string[]> {
   return await ask(access, reply, deps, async (asking) => {
     const { people, results } = await listPersonsBehind(question, cell, asking, { limit: MAX_MEMBERS, asOf })
-    if (people > MAX_MEMBERS) throw invalidField('question', `Of ${people} persons, a cohort may have ${MAX_MEMBERS}.`)
+    if (people > MAX_MEMBERS) throw invalidField('question', `A cohort can have at most ${MAX_MEMBERS} members, not ${people}.`)
     return results.map(({ person_id: person }) => person)
   })
 }

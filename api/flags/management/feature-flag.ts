@@ -72,8 +72,8 @@ export const featureFlagChangesSchema = schemaOf<FeatureFlagChange>({
     version: { type: 'integer', description: 'Version that the change is based on. If the flag has a newer one, the answer is 409 `conflict` and nothing changes.' },
     original_flag: {
       type: 'object', additionalProperties: true,
-      description: 'With another version: the flag as it was when the change was begun. Fields that are as they were then are ' +
-        'ignored, and 409 is only returned for a field that another user changed as well.'
+      description: 'With an outdated version: the flag as of that version. Fields that are unchanged from it are ' +
+        'ignored, and 409 is returned only for a field that another user has changed as well.'
     }
   }
 })

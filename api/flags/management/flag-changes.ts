@@ -42,7 +42,7 @@ export const flagActivitySchema = object({
       field: { type: 'string' },
       before: { description: 'Any JSON.' },
       after: { description: 'Any JSON.' }
-    }), { description: 'Changed fields; empty for the creation of the flag.' }),
+    }), { description: 'Changed fields; empty if the flag was created.' }),
     short_id: { type: 'null' },
     type: { type: 'null' },
     trigger: { type: 'null' }

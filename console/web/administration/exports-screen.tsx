@@ -36,7 +36,7 @@ export function ExportsScreen () {
   return (
     <ListScreen
       title='Exports' of={exports} keyOf={({ id }) => id} none='There are no exports yet.'
-      hint='Parquet files of every event, in a folder or S3, by windows of arrival that are complete. Each row is in one file.'
+      hint='Parquet files in a folder or S3, written when a window of arrival is complete. Each row is in exactly one file.'
       tools={mayWrite && <button type='button' class='primary' onClick={() => setOpen({ what: 'new' })}>New export …</button>}
       columns={[
         ['Export', (one) => <>{showText(one.name, 63)}<div class='hint'>{one.target.kind} {showText(of(one)?.folder ?? '', 200)}</div></>, 'wide'],
@@ -59,7 +59,7 @@ export function ExportsScreen () {
       {open?.what === 'run' && <Backfill path={`${path}${open.of.id}/run/`} {...shared} />}
       {open?.what === 'delete' && (
         <DeleteDialog name={open.of.name} path={`${path}${open.of.id}/`} {...shared}>
-          Its files stay. Persons who are erased later stay in them, too.
+          Its files are kept. Persons erased later are not removed from them.
         </DeleteDialog>
       )}
       {open?.what === 'pause' && (
@@ -67,7 +67,7 @@ export function ExportsScreen () {
           title={open.of.paused ? 'Resume the export' : 'Pause the export'} action={open.of.paused ? 'Resume' : 'Pause'} {...shared}
           onConfirm={async () => await request(`${path}${open.of.id}/`, { method: 'PATCH', body: { paused: !open.of.paused } })}
         >
-          <p>Windows wait while it is paused, and follow in order. Erasures are carried out all the same.</p>
+          <p>No windows are written while it is paused; they follow in order. Erasures are still applied.</p>
         </Ask>
       )}
     </ListScreen>
@@ -93,9 +93,9 @@ function NewExport ({ path, ...dialog }: Dialogs) {
   })
   return (
     <FormDialog title='New export' action='Create' isReady={name !== '' && tables.length > 0} onConfirm={create} {...dialog}>
-      <label>Name, a part of the path <input value={name} maxLength={63} onInput={(event) => setName(event.currentTarget.value)} /></label>
+      <label>Name, part of the path <input value={name} maxLength={63} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <Select label='Every' value={schedule} options={[['hour', 'hour'], ['day', 'day']]} onChange={setSchedule} />
-      <Select label='To' value={kind} options={[['folder', 'the export folder of the server'], ['s3', 'S3 or storage that speaks it']]} onChange={setKind} />
+      <Select label='To' value={kind} options={[['folder', 'the export folder of the server'], ['s3', 'S3 or compatible storage']]} onChange={setKind} />
       {kind === 's3' && Object.entries(S3_FIELDS).map(([field, label]) => {
         const onInput = (event: { currentTarget: { value: string } }): void => setPlace({ ...place, [field]: event.currentTarget.value })
         const shared = { value: place[field] ?? '', onInput }
@@ -117,9 +117,9 @@ function Backfill ({ path, ...dialog }: Dialogs) {
   const run = async () => await request(path, { method: 'POST', body: { from: `${from}T00:00:00Z`, to: `${to}T00:00:00Z` } })
   return (
     <FormDialog title='Export earlier windows' action='Export' isReady={from !== '' && to !== ''} onConfirm={run} {...dialog}>
-      <p class='hint'>Days of UTC. Windows that were written before stay as they are.</p>
+      <p class='hint'>Days in UTC. Windows already written do not change.</p>
       <label>From <input type='date' value={from} onInput={(event) => setFrom(event.currentTarget.value)} /></label>
-      <label>To, without this day <input type='date' value={to} onInput={(event) => setTo(event.currentTarget.value)} /></label>
+      <label>To (exclusive) <input type='date' value={to} onInput={(event) => setTo(event.currentTarget.value)} /></label>
     </FormDialog>
   )
 }

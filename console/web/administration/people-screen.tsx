@@ -61,7 +61,7 @@ export function PeopleScreen () {
           onClose={() => setChanging(undefined)} onDone={users.reload}
           onConfirm={async () => await request(`/api/users/${changing.id}/`, { method: 'PATCH', body: { disabled: changing.disabled_at === null } })}
         >
-          <p>{changing.disabled_at === null ? 'Sessions end at once; keys that the user has or made are revoked for good, and links to boards stop working.' : 'Login works again; revoked keys do not come back.'}</p>
+          <p>{changing.disabled_at === null ? 'Sessions end at once, keys that the user has or made are permanently revoked, and links to boards stop working.' : 'Login works again; revoked keys do not come back.'}</p>
         </Ask>
       )}
     </section>

@@ -62,7 +62,7 @@ function AlertPage ({ stored, choices, onSaved }: { stored: Alert | undefined, c
       {stored !== undefined && <History id={stored.id} />}
       {isDeleting && stored !== undefined && (
         <DeleteDialog name={stored.name} path={alertsPath(stored.id)} onDone={() => navigate(`/projects/${projectId.value}/alerts`)} onClose={() => setDeleting(false)}>
-          Its history is deleted, too. What it is about stays.
+          Its history is deleted, too. Its question, query or board is kept.
         </DeleteDialog>
       )}
     </>

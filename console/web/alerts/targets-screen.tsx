@@ -59,7 +59,7 @@ export function TargetsScreen () {
       {open?.what === 'edit' && <EditTarget path={open.of === undefined ? path : `${path}${open.of.id}/`} target={open.of} {...shared} />}
       {open?.what === 'secret' && <SecretDialog path={`${path}${open.of.id}/secret/`} name={open.of.name} onClose={shared.onClose} />}
       {open?.what === 'delete' && (
-        <DeleteDialog name={open.of.name} path={`${path}${open.of.id}/`} {...shared}>What waits in its queue is lost. Alerts must be sent elsewhere first.</DeleteDialog>
+        <DeleteDialog name={open.of.name} path={`${path}${open.of.id}/`} {...shared}>Its queued notifications are lost. Send its alerts elsewhere first.</DeleteDialog>
       )}
       {open?.what === 'test' && (
         <Ask
@@ -67,7 +67,7 @@ export function TargetsScreen () {
           onConfirm={async () => await test(`${path}${open.of.id}/test/`)}
           onDone={() => { setNotice(`Delivered to ${showText(open.of.name, 80)}.`); targets.reload() }}
         >
-          <p>Sends a test message after all that waits, and shows within 12 seconds whether it was delivered.</p>
+          <p>Sends a test message after everything queued, and shows within 12 seconds whether it was delivered.</p>
         </Ask>
       )}
     </ListScreen>
@@ -120,11 +120,11 @@ function EditTarget ({ path, target, ...dialog }: { path: string, target?: Targe
       <TextFields texts={texts} onChange={setTexts} />
       <Select label='Kind' value={kind} options={[['slack', 'Slack'], ['webhook', 'Webhook'], ['mail', 'Mail']]} onChange={(chosen) => { setKind(chosen); setUrl('') }} />
       <label>{isMail ? 'Mail address' : kind === 'slack' ? 'URL of the incoming webhook' : 'URL'} <input value={url} maxLength={2000} onInput={(event) => setUrl(event.currentTarget.value)} /></label>
-      {target !== undefined && !isMail && <p class='hint'>The rest of the URL is hidden. It stays unless you enter another one.</p>}
+      {target !== undefined && !isMail && <p class='hint'>The rest of the URL is hidden, and kept unless you enter another one.</p>}
       {!isMail && (
         <>
           <label>Events to send, one name a line <textarea rows={3} value={events} onInput={(event) => setEvents(event.currentTarget.value)} /></label>
-          <Checkbox label='Send each event, not a summary a minute' isOn={isEach} onChange={setEach} />
+          <Checkbox label='Send each event, not one summary per minute' isOn={isEach} onChange={setEach} />
         </>
       )}
       <Checkbox label='On' isOn={isOn} onChange={setOn} />
@@ -137,7 +137,7 @@ function SecretDialog ({ path, name, onClose }: { path: string, name: string, on
     await request<Answer<'/api/projects/{project_id}/targets/{id}/secret', 'post'>>(path, { method: 'POST', signal }))
   return (
     <Dialog title={`Signing secret of ${showText(name, 80)}`} onClose={onClose}>
-      <p class='hint'>Verifies webhooks, with any library of Standard Webhooks.</p>
+      <p class='hint'>Receivers verify webhooks with it and any Standard Webhooks library.</p>
       <Show of={shown} what='The secret'>{({ secret }) => <Copyable text={secret} label='Signing secret' />}</Show>
       <p class='actions'><button type='button' onClick={onClose}>Close</button></p>
     </Dialog>

@@ -54,7 +54,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
       )}
       <p role='status'>
         {outcome === 'replayed' && 'Replayed. If it fails again, it returns as a new dead letter.'}
-        {outcome === 'kept' && 'Kept: it does not say where it came from, so it cannot be published there.'}
+        {outcome === 'kept' && 'Kept: its origin is unknown, so it cannot be replayed.'}
       </p>
       {isPurging && <PurgeDialog what={{ id: letter.id }} onClose={() => setPurging(false)} onDone={() => navigate(`/projects/${projectId.value}/dead-letters`)} />}
       <h2>Content</h2>

@@ -62,7 +62,7 @@ export function ReplayDialog ({ filter, onClose, onDone }: { filter: Filter, onC
 }
 
 function describeExpected ({ matched }: ReplayResult): string {
-  if (matched === 0) return 'None is left to replay.'
+  if (matched === 0) return 'Nothing is left to replay.'
   const more = matched >= REPLAY_LIMIT ? ` At most ${formatCount(REPLAY_LIMIT)} go at once; repeat it for the rest.` : ''
   return `${formatCounted(matched, 'dead letter')} would be published to the stream again.${more}`
 }

@@ -47,7 +47,7 @@ export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experim
         />
       ))}
       <Checkbox
-        label='Persons are exposed by another event than the call of the flag' isOn={exposure !== null}
+        label='Persons are exposed by an event other than the flag call' isOn={exposure !== null}
         onChange={(isOn) => setCriteria({ exposure_config: isOn ? { event: '', properties: [] } : null })}
       />
       {exposure !== null && (

@@ -87,19 +87,19 @@ t.test('one sentence says what to do now', async (t) => {
   t.equal(sentence({ ...unclear, sample_size: long }), 'No difference shown yet, with test ahead; do not stop yet: 126 days to go at this traffic.')
   t.equal(sentence({ sample_size: long }), 'test is better; do not stop yet: 126 days to go at this traffic.', 'significant by chance, perhaps: nobody has waited')
   t.equal(sentence({ sample_size: { ...long, remaining_days: null } }), 'test is better; do not stop yet: 6,000 people to go.')
-  t.equal(sentence({ sample_size: done }), 'test is better: it has run as long as planned, so stop now and give test to everybody.')
+  t.equal(sentence({ sample_size: done }), 'test is better: it has run as long as planned, so stop now and roll out test to everyone.')
   t.equal(sentence({ ...unclear, sample_size: done }), 'No difference shown yet, with test ahead: it has run as long as planned, so stop now and keep control.')
   const withP = (key: string, p: number) =>
     variant(key, { ...test!.comparison!, sequential: { p_value: 0.001, adjusted_p_value: p, relative_interval: null } })
   const sure = { variants: [control!, withP('test', 0.01)], sample_size: long }
-  t.equal(sentence(sure), 'test is better, which holds however often one looks: stop now and give test to everybody.')
+  t.equal(sentence(sure), 'test is better, which is valid at any time: stop now and roll out test to everyone.')
   t.match(sentence({ ...sure, variants: [control!, withP('test', 0.07)] }), /do not stop yet/, 'corrected for other metrics')
   t.match(sentence({ ...sure, leader: 'control', variants: [control!, withP('test', 0.07), withP('worst', 0.01)] }), /do not stop yet/, 'of one of several variants only')
   t.equal(sentence({ leader: 'control', sample_size: done }), 'control is better than what was tried: it has run as long as planned, so stop now and keep control.')
-  t.equal(sentence({}, true), 'test is better: give test to everybody.')
+  t.equal(sentence({}, true), 'test is better: roll out test to everyone.')
   t.equal(sentence(unclear, true), 'No difference shown: keep control.')
   t.match(sentence({ significance_code: 'not_enough_exposure', significant: false, sample_size: null }), /^Too few people to say anything; do not stop yet: how long it needs/)
-  t.match(sentence({ sample_size: { ...long, total: null } }), /no number of people would show a change of 5 %: choose another metric/)
+  t.match(sentence({ sample_size: { ...long, total: null } }), /no sample size would detect a change of 5 %: choose another metric/)
   t.same(decide(build({ exposures: { ...build().exposures, total: 0 } }), false).isDoubtful, true)
 })
 
@@ -115,15 +115,15 @@ t.test('no guardrail is passed over: harmed, it decides, and unclear, it is name
     const { text, choice } = decide(build({ sample_size: LONG, ...changes }), isEnded, guardrails)
     return [text, choice]
   }
-  t.same(said([guard('holds', 'holds')], true), ['test is better: give test to everybody.', 'test'])
+  t.same(said([guard('holds', 'holds')], true), ['test is better: roll out test to everyone.', 'test'])
   t.same(said([guard('unclear', 'harmed')], true), ['test is better, but a guardrail is harmed (Refunds): keep control.', 'control'])
   t.same(said([guard('harmed', 'harmed')]), ['test is better, but a guardrail is harmed (Refunds): stop now and keep control.', 'control'])
   t.same(said([guard('unclear', 'harmed')]), ['test is better; do not stop yet: 126 days to go at this traffic.', 'test'], 'harm by one look too early')
-  t.match(said([guard('unclear', 'unclear')], true), [/give test to everybody, unless harm .* not ruled out: Refunds\.$/, 'test'])
+  t.match(said([guard('unclear', 'unclear')], true), [/roll out test to everyone, but harm to a guardrail is not ruled out: Refunds\.$/, 'test'])
   const [control, test] = build().variants
   const sequential = { p_value: 0.01, relative_interval: null }
   const sure = { variants: [control!, { ...test!, comparison: { ...test!.comparison!, sequential } }] }
-  t.match(said([guard('unclear', 'holds')], false, sure), [/stop now and give test to everybody, unless harm .* not ruled out: Refunds\.$/, 'test'])
+  t.match(said([guard('unclear', 'holds')], false, sure), [/stop now and roll out test to everyone, but harm to a guardrail is not ruled out: Refunds\.$/, 'test'])
   t.same(said(null), ['test is better; wait for the guardrails.', undefined])
   t.match(said(null, true, { leader: 'control' }), [/keep control/, 'control'])
 })
@@ -147,7 +147,7 @@ t.test('secondary metrics are counted and named in every form', async (t) => {
 })
 
 t.test('says how far it is, or why that is not known', async (t) => {
-  t.equal(describeProgress(build()), '2,000 of 8,000 people who are needed to see a change of 5 %: 25 %; about 12 days to go.')
+  t.equal(describeProgress(build()), '2,000 of 8,000 people needed to detect a change of 5 %: 25 %; about 12 days to go.')
   t.match(describeProgress(build({ sample_size: null })), /not known/)
   t.match(describeProgress(build({ sample_size: { total: null, remaining_days: null, minimum_detectable_effect: 5 } })), /No number/)
 })
@@ -175,7 +175,7 @@ t.test('what was done to the values is said, and nothing else', async (t) => {
   const cuped = { applied: true, reason: null, lookback_days: 14, share_with_history: 0.8, variance_reduction: 0.36 }
   const nothing = { cuped: null, winsorized: null, quantile: null }
   t.equal(describeAdjustments(build()), '')
-  t.match(describeAdjustments(build({ adjustments: { ...nothing, cuped } })), /took away 36.0 % of the variance: 80.0 % of the people have a history of 14 days/)
+  t.match(describeAdjustments(build({ adjustments: { ...nothing, cuped } })), /removed 36.0 % of the variance: 80.0 % of the people have a history of 14 days/)
   t.match(describeAdjustments(build({ adjustments: { ...nothing, cuped: { ...cuped, applied: false, reason: 'too_little_history', variance_reduction: null } } })), /not applied/)
   t.match(describeAdjustments(build({ kind: 'sum', adjustments: { ...nothing, winsorized: { value: { lower: null, upper: 99.5 }, denominator: null } } })), /Values are cut to .* to 99.5/)
   t.match(describeAdjustments(build({ correction: { method: 'holm', metrics: 2, comparisons: 3 } })), /corrected for 3 comparisons of 2 primary metrics/)

@@ -69,12 +69,12 @@ const FIELDS: Record<string, string> = {
 
 /** How many are still needed, or why that is not known. */
 export function describeProgress ({ sample_size: size, exposures }: Results): string {
-  if (size === null) return 'How many people it needs is not known until the baseline has a value.'
+  if (size === null) return 'The required sample size is unknown until the baseline has a value.'
   const effect = `a change of ${size.minimum_detectable_effect} %`
-  if (size.total === null) return `No number of people would show ${effect}.`
+  if (size.total === null) return `No sample size would detect ${effect}.`
   const share = Math.min(100, Math.floor(100 * exposures.total / size.total))
   const rest = size.remaining_days === null || size.remaining_days <= 0 ? '' : `; about ${formatCounted(size.remaining_days, 'day')} to go`
-  return `${formatCount(exposures.total)} of ${formatCount(size.total)} people who are needed to see ${effect}: ${share} %${rest}.`
+  return `${formatCount(exposures.total)} of ${formatCount(size.total)} people needed to detect ${effect}: ${share} %${rest}.`
 }
 
 /** What was done to the values and p-values, in sentences; empty when nothing was. */
@@ -84,7 +84,7 @@ export function describeAdjustments ({ kind, adjustments, correction, guardrail 
   if (quantile !== null) parts.push(`The ${formatPercent(quantile)} quantile over people is compared.`)
   if (cuped !== null) {
     const share = `${formatPercent(cuped.share_with_history)} of the people have a history of ${formatCounted(cuped.lookback_days, 'day')}`
-    parts.push(cuped.applied ? `CUPED took away ${formatPercent(cuped.variance_reduction)} of the variance: ${share}.` : `CUPED was not applied: ${cuped.reason === 'quantile' ? 'this is a quantile' : `${share}, too few`}.`)
+    parts.push(cuped.applied ? `CUPED removed ${formatPercent(cuped.variance_reduction)} of the variance: ${share}.` : `CUPED was not applied: ${cuped.reason === 'quantile' ? 'this is a quantile' : `${share}, too few`}.`)
   }
   for (const [name, bounds] of Object.entries(winsorized ?? {})) {
     if (bounds !== null) parts.push(`${name === 'value' ? 'Values' : 'Denominators'} are cut to ${formatMetric(kind, bounds.lower)} to ${formatMetric(kind, bounds.upper)}.`)
@@ -115,7 +115,7 @@ export function formatInterval (interval: Interval | null): string {
   return interval === null ? UNKNOWN : `${formatPercent(interval[0], true).replace(' %', '')} to ${formatPercent(interval[1], true)}`
 }
 
-/** What is drawn of a variant against the baseline, in shares of the baseline. */
+/** The bar of a variant against the baseline, in shares of the baseline. */
 export interface Bar {
   key: string
   lift: number

@@ -20,11 +20,11 @@ const pathOf = (id: number | string): string => `/api/projects/${projectId.value
 
 /** What can be done with an experiment, by its state, and what that does. */
 const STEPS: Record<string, { name: string, what: string, fields: () => object }[]> = {
-  draft: [{ name: 'Launch', what: 'The flag is turned on, and from now on everyone who sees a variant counts. Variants cannot be changed while it runs.', fields: () => ({ start_date: new Date().toISOString() }) }],
-  planned: [{ name: 'Back to draft', what: 'The flag is off, unless another experiment runs on it.', fields: () => ({ start_date: null }) }],
-  running: [{ name: 'End', what: 'What happens later does not count. The flag stays as it is: decide there what everybody gets.', fields: () => ({ end_date: new Date().toISOString() }) }],
+  draft: [{ name: 'Launch', what: 'Turns the flag on; from now on, everyone who sees a variant counts. Variants cannot be changed while it runs.', fields: () => ({ start_date: new Date().toISOString() }) }],
+  planned: [{ name: 'Back to draft', what: 'Turns the flag off, unless another experiment runs on it.', fields: () => ({ start_date: null }) }],
+  running: [{ name: 'End', what: 'Later events do not count. The flag does not change: decide there what everyone gets.', fields: () => ({ end_date: new Date().toISOString() }) }],
   ended: [
-    { name: 'Go on', what: 'It runs again, and the flag is on; what happened in between counts too.', fields: () => ({ end_date: null }) },
+    { name: 'Resume', what: 'Turns the flag on again. Events since the end count as well.', fields: () => ({ end_date: null }) },
     { name: 'Archive', what: 'It is marked as archived. Nothing else changes.', fields: () => ({ archived: true }) }
   ],
   archived: [{ name: 'Back from the archive', what: 'It is no longer marked as archived.', fields: () => ({ archived: false }) }]
@@ -79,7 +79,7 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
       {status === 'draft' || status === 'planned'
         ? (
           <>
-            <p class='hint'>There are none before the start: what happened earlier does not count.</p>
+            <p class='hint'>No results before the start: earlier events do not count.</p>
             <Plan path={pathOf(experiment.id)} />
           </>
           )
@@ -123,7 +123,7 @@ function ShownResults ({ experiment, status }: { experiment: Experiment, status:
 function ToEverybody ({ feature_flag: flag, choice }: ExperimentResults & { choice: string }) {
   if (flag.deleted || !may('feature_flag:write')) return null
   const draft = `/projects/${projectId.value}/flags/${flag.id}?${new URLSearchParams({ everybody: choice }).toString()}`
-  return <p class='toolbar'><a class='button' {...linkTo(draft)}>Give {showText(choice, 40)} to everybody …</a><span class='hint'>Opens a draft of the flag; nothing changes before it is saved.</span></p>
+  return <p class='toolbar'><a class='button' {...linkTo(draft)}>Roll out {showText(choice, 40)} to everyone …</a><span class='hint'>Opens a draft of the flag; nothing changes until you save it.</span></p>
 }
 
 /** The further metrics of an experiment, each as the primary one but for the course of time. */
@@ -131,13 +131,13 @@ function ShownSecondary ({ of }: { of: Loaded<Pick<SecondaryResults, 'analysis'>
   return (
     <>
       <h2>Secondary metrics</h2>
-      <p class='hint'>Explored ones are judged by themselves: of twenty metrics without any effect, one shows a difference by chance.</p>
+      <p class='hint'>Exploratory metrics are not corrected for each other: one in twenty without any effect shows a difference by chance.</p>
       <Show of={of} what='Secondary metrics'>
         {({ analysis }) => (
           <>
             {analysis.map((result, index) => (
               <section key={index} aria-label={showText(nameOfMetric(result.metric), 100)}>
-                <h3>{showText(nameOfMetric(result.metric), 100)} ({result.role === 'secondary' ? 'explored' : result.role})</h3>
+                <h3>{showText(nameOfMetric(result.metric), 100)} ({result.role === 'secondary' ? 'exploratory' : result.role})</h3>
                 <MetricPicture result={result} />
               </section>
             ))}

@@ -25,7 +25,7 @@ function ExperimentList () {
   const home = `/projects/${projectId.value}/experiments`
   return (
     <ListScreen
-      title='Experiments' hint='An experiment compares the variants of a flag, from the first time that somebody saw one.'
+      title='Experiments' hint='An experiment compares the variants of a flag, from the first exposure of each person.'
       of={useList<Experiment>(`/api${home}/`)} none='There are no experiments yet.' keyOf={({ id }) => id}
       tools={may('experiment:write') && <a class='button' {...linkTo(`${home}/new`)}>New experiment</a>}
       columns={[
@@ -72,11 +72,11 @@ function NewExperiment () {
       <Title name='New experiment' />
       <Form class='stacked' onSubmit={create}>
         <label>Name <input required value={fields.name} onInput={set('name')} /></label>
-        <label>Key of the flag; an unknown one makes a flag with the variants control and test, half each <input required value={fields.flag} onInput={set('flag')} /></label>
+        <label>Key of the flag; an unknown key creates a flag with variants control and test, 50 % each <input required value={fields.flag} onInput={set('flag')} /></label>
         <NameLists names={names} />
         <MetricFields metric={metric} names={names} onChange={setMetric} />
-        <label>Smallest change worth seeing, in percent <input type='number' required min='0.1' step='any' value={fields.effect} onInput={set('effect')} /></label>
-        <Checkbox label='Compare with the same metric in the 14 days before (CUPED): narrower intervals for people who were here before' isOn={isCuped} onChange={setCuped} />
+        <label>Smallest change worth detecting, in percent <input type='number' required min='0.1' step='any' value={fields.effect} onInput={set('effect')} /></label>
+        <Checkbox label='Adjust by the same metric in the 14 days before (CUPED): narrower intervals for returning people' isOn={isCuped} onChange={setCuped} />
         {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
         <p class='actions'><button type='submit' class='primary' disabled={isBusy}>Create a draft</button></p>
       </Form>

@@ -16,9 +16,9 @@ export function IntervalOverTime ({ result }: { result: Results }) {
     <>
       <h3>Over time</h3>
       <p class='hint'>
-        The interval that holds however often one looks, as it was at the end of each day; those of early days may be wider than the picture.
+        The always-valid interval as of the end of each day; early ones may be wider than the chart.
         Once it excludes zero, you may stop.
-        {others.length > 1 && ` Each of the ${others.length} variants is judged by itself: a chance of one in twenty to be wrong, each.`}
+        {others.length > 1 && ` Each of the ${others.length} variants has its own 5 % risk of a false positive.`}
       </p>
       {others.map(({ key }) => <Course key={key} variant={key} result={result} />)}
       <DayTable result={result} />

@@ -134,7 +134,7 @@ export function SecondaryDialog ({ experiment, path, onClose, onDone }: { experi
                 }}
               />
               {metric['role'] === 'guardrail' && (
-                <label>Loss that is allowed, in percent <input type='number' required min='0.1' max='100' step='any' value={Number(metric['margin'])} onInput={(event) => set({ ...metric, margin: Number(event.currentTarget.value) })} /></label>
+                <label>Tolerated loss, in percent <input type='number' required min='0.1' max='100' step='any' value={Number(metric['margin'])} onInput={(event) => set({ ...metric, margin: Number(event.currentTarget.value) })} /></label>
               )}
             </>
           )

@@ -15,7 +15,7 @@ function series (...intervals: (Interval | MissingInterval)[]): Results['series'
   return intervals.map((interval, index) => ({ day: `2026-01-0${index + 1}`, variants: [day(interval)] }))
 }
 
-t.test('what one would have concluded is told day by day', async (t) => {
+t.test('says day by day what one would have concluded', async (t) => {
   t.equal(concludeDay(day([0.1, 0.3]), 'control'), 'more than control')
   t.equal(concludeDay(day([-0.3, -0.1]), 'control'), 'less than control')
   t.equal(concludeDay(day([-0.3, 0.1]), 'control'), 'no difference shown')
@@ -41,9 +41,9 @@ t.test('each reason has words of its own', async (t) => {
 t.test('the first day that leaves zero out is the one to stop at', async (t) => {
   const early = series('baseline_near_zero', [-1, 2], [0.1, 0.5], [0.2, 0.4])
   t.equal(describeStop(early, 'test', 'control'),
-    'who looked every day could stop at the end of 2026-01-03 and conclude: more than control (+30.0 % up to then).')
+    'checking every day, you could have stopped at the end of 2026-01-03 and concluded: more than control (+30.0 % up to then).')
   t.match(describeStop(series([-0.5, -0.1], [-0.3, 0.1]), 'test', 'control'), /2026-01-01 and conclude: less than control .* includes zero again/)
-  t.match(describeStop(series([-1, 2], [-0.5, 1]), 'test', 'control'), /^too early to stop if you look every day: on no day did the interval exclude zero\. .*one look/)
+  t.match(describeStop(series([-1, 2], [-0.5, 1]), 'test', 'control'), /^too early to stop if you check every day: the interval has included zero on every day\. .*single check/)
   t.match(describeStop(series('baseline_near_zero'), 'test', 'control'), /too little data: control may still be zero/)
 })
 

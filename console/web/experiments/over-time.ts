@@ -1,11 +1,11 @@
-/** What the always-valid interval said at the end of each day: what is drawn of it, and in words. */
+/** What the always-valid interval said at the end of each day, as a chart and in words. */
 import { formatPercent, type MissingInterval, type Results, type VariantOfDay } from './describe-experiment.ts'
 
 /** A day of a chart, in percent: the change against the baseline and the ends of its interval; null for none. */
 export type CourseRow = [day: string, change: number | null, least: number | null, most: number | null]
 
 /**
- * What is drawn of a variant over time.
+ * The chart of a variant over time.
  *
  * The interval of the first days is many times wider than the last one, and is cut to the span of the later half of the
  * intervals, so that the change to be seen is not a thin line between two walls.
@@ -61,13 +61,13 @@ export function describeStop (series: Results['series'], key: string, baseline: 
   if (stop === undefined) {
     const why = last?.sequential_absolute_interval == null
       ? explainMissing(last?.missing_interval ?? null, baseline)
-      : 'on no day did the interval exclude zero'
-    return `too early to stop if you look every day: ${why}. A verdict of significant is for one look, at the planned end.`
+      : 'the interval has included zero on every day'
+    return `too early to stop if you check every day: ${why}. The verdict is valid for a single check, at the planned end.`
   }
   const lift = stop.found?.relative_lift ?? null
   const change = lift === null ? '' : ` (${formatPercent(lift, true)} up to then)`
   const since = isConclusive(last) ? '' : ' The interval includes zero again.'
-  return `who looked every day could stop at the end of ${stop.day} and conclude: ${concludeDay(stop.found, baseline)}${change}.${since}`
+  return `checking every day, you could have stopped at the end of ${stop.day} and concluded: ${concludeDay(stop.found, baseline)}${change}.${since}`
 }
 
 /** Whether the interval that holds at every look excludes zero. */

@@ -35,7 +35,7 @@ export function ResultsPicture ({ results, decision, children }: { results: Expe
         <h3>Split</h3>
         <p class='hint'>
           {ratio === null
-            ? 'The flag gives no variant a share.'
+            ? 'The flag assigns no variants.'
             : ratio.variants.map(({ key, exposed, expected }) => `${showText(key, 40)}: ${formatCount(exposed)} of ${formatCount(expected)} expected`).join(', ')}.
           {' '}{formatCount(result.exposures.multiple_variants)} saw several variants and {result.exposures.multiple_variant_handling === 'first_seen' ? 'count for the first' : 'are left out'}.
         </p>
@@ -120,7 +120,7 @@ function Bars ({ result }: { result: Results }) {
         {hasRoom(width) && <text x={width} y={bars.length * ROW + 16} text-anchor='end'>{formatPercent(to, true)}</text>}
       </svg>
       <figcaption class='hint'>
-        Thickest: the true change is as likely in there as not (50 %). Thick: 95 %. Thin: the interval that holds however often one looks.
+        Thickest: the true change with 50 % probability. Thick: with 95 %. Thin: the always-valid interval.
       </figcaption>
     </figure>
   )

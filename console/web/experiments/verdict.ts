@@ -42,13 +42,13 @@ export function decide (result: Results, isEnded: boolean, guardrails: readonly 
   return { text: `${found}${advise()}.`, isDoubtful: false, choice: isGiven ? leader : baseline }
 
   function advise (): string {
-    const outcome = !isGiven ? `keep ${baseline}` : `give ${leader} to everybody${unclear === '' ? '' : `, unless harm to a guardrail matters, which is not ruled out: ${unclear}`}`
+    const outcome = !isGiven ? `keep ${baseline}` : `roll out ${leader} to everyone${unclear === '' ? '' : `, but harm to a guardrail is not ruled out: ${unclear}`}`
     if (harmed !== '') return `, but a guardrail is harmed (${harmed}): ${isEnded ? '' : 'stop now and '}${outcome}`
     if (isEnded) return code === 'not_enough_exposure' ? ': run it again with more people' : `: ${outcome}`
     const compared = variants.filter(({ key }) => isBaseline ? key !== baseline : key === leader)
     const holds = compared.every(({ comparison }) =>
       (comparison?.sequential.adjusted_p_value ?? comparison?.sequential.p_value ?? 1) < HOLDS)
-    if (holds && significant) return `, which holds however often one looks: stop now and ${outcome}`
+    if (holds && significant) return `, which is valid at any time: stop now and ${outcome}`
     return wait ?? `: it has run as long as planned, so stop now and ${outcome}`
   }
 }
@@ -56,7 +56,7 @@ export function decide (result: Results, isEnded: boolean, guardrails: readonly 
 /** Undefined: it has run as long as it needs. */
 function describeWait ({ sample_size: size, exposures: { total } }: Results): string | undefined {
   if (size === null) return '; do not stop yet: how long it needs is known once the baseline has a value'
-  if (size.total === null) return `; no number of people would show a change of ${size.minimum_detectable_effect} %: choose another metric, or a larger effect`
+  if (size.total === null) return `; no sample size would detect a change of ${size.minimum_detectable_effect} %: choose another metric, or a larger effect`
   if (total >= size.total) return undefined
   return size.remaining_days === null || size.remaining_days <= 0
     ? `; do not stop yet: ${formatCount(size.total - total)} people to go`
@@ -65,17 +65,17 @@ function describeWait ({ sample_size: size, exposures: { total } }: Results): st
 
 /** Why no number of these can be trusted. */
 function findDoubt ({ exposures }: Results): string | undefined {
-  if (exposures.total === 0) return 'Nobody was exposed yet: no $feature_flag_called of this flag has one of its variants.'
-  if (exposures.sample_ratio?.mismatch === true) return 'The split is not the one that the flag gives. Trust no number below before that is explained.'
+  if (exposures.total === 0) return 'Nobody has been exposed yet: no $feature_flag_called event of this flag has one of its variants.'
+  if (exposures.sample_ratio?.mismatch === true) return 'The observed split differs from that of the flag. Do not trust any number below until this is explained.'
   return undefined
 }
 
 const VERDICTS: Record<string, string> = {
   significant: 'There is a difference.',
   not_enough_exposure: 'Too few people to say anything: each variant needs 100.',
-  low_win_probability: 'No variant is likely enough to be the best: 90 % is asked for.',
-  high_loss: 'The leader may still cost too much, if it is the wrong choice: an expected loss below 1 % is asked for.',
-  high_p_value: 'Chance explains the difference more often than one time in twenty.'
+  low_win_probability: 'No variant is likely enough to be the best: 90 % is required.',
+  high_loss: 'The expected loss from choosing the leader is too high: it must be below 1 %.',
+  high_p_value: 'The difference may be due to chance: the p-value must be below 0.05.'
 }
 
 /** The verdict first, and what is to be doubted before it. */

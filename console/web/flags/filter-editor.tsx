@@ -106,7 +106,7 @@ export function CohortFields ({ filter, onChange }: { filter: PropertyFilter, on
           </select>
           )
         : <JsonField label='Id of the cohort' value={value} onChange={(next) => onChange({ ...filter, value: next })} />}
-      {age !== undefined && <span class='hint'>{age === null ? 'members not found yet' : <>as of <Ago at={age} /></>}</span>}
+      {age !== undefined && <span class='hint'>{age === null ? 'members not computed yet' : <>as of <Ago at={age} /></>}</span>}
     </>
   )
 }

@@ -33,7 +33,7 @@ export function LiveScreen () {
   return (
     <section>
       <h1>Live events</h1>
-      <p class='hint'>What was stored since you opened this page, within two seconds, and a sample each second of what was dropped, quarantined or refused, by reason.</p>
+      <p class='hint'>Events stored since you opened this page, within two seconds, and samples of dropped, quarantined and refused ones: one per second and reason.</p>
       <Filters />
       <div class='toolbar'>
         {held === undefined
@@ -44,7 +44,7 @@ export function LiveScreen () {
       </div>
       {feed.error !== undefined && <Failed error={feed.error} onRetry={() => { location.reload() }} />}
       {events.length === 0
-        ? <Empty>{counts.matched === 0 ? 'Nothing has arrived in this list yet. Send an event: it appears within two seconds.' : 'Nothing of what arrived matches.'}</Empty>
+        ? <Empty>{counts.matched === 0 ? 'Nothing has arrived in this list yet. Send an event: it appears within two seconds.' : 'No arrived event matches.'}</Empty>
         : <LiveTable events={events} onOpen={setOpened} onHold={hold} />}
       {/* Stored events have no other fate. */}
       {fate === '' && (

@@ -33,12 +33,12 @@ export function StoredEvents ({ filter, hours = 0 }: StoredEventsProps) {
             <Pager of={events} words={['Newer', 'Older']}>
               <Again of={events}>Look again</Again>
               <span class='hint' role='status'>
-                {searchedFrom !== null && `Back to ${formatZoned(searchedFrom)} so far: the search took long, and Older goes on. `}
+                {searchedFrom !== null && `Back to ${formatZoned(searchedFrom)} so far: the search took long; Older continues. `}
                 {through !== null && <>Complete through <Time at={through} isZoned />.</>}
               </span>
             </Pager>
             {results.length === 0
-              ? <Empty><p>{searchedFrom !== null ? 'None of those that were searched matches.' : isFiltered ? 'No stored event matches.' : 'No event is stored yet: Connect has the code that sends the first.'}</p></Empty>
+              ? <Empty><p>{searchedFrom !== null ? 'No searched event matches.' : isFiltered ? 'No stored event matches.' : 'No event is stored yet: Connect has the code that sends the first.'}</p></Empty>
               : <EventTable events={results} onOpen={setOpened} />}
           </>
         )}

@@ -19,7 +19,7 @@ export function StoredScreen () {
   return (
     <section>
       <h1>Stored events</h1>
-      <p class='hint'>What analysts find, by the time at which it happened, newest first; each event once.</p>
+      <p class='hint'>Stored events as analysts see them, by event time, newest first; each event once.</p>
       <div class='toolbar filters'>
         <TypedFilter name='event' label='Event' list='event-names' />
         <TypedFilter name='distinct_id' label='Distinct id' />

@@ -35,7 +35,7 @@ function CohortList () {
   return (
     <section>
       <h1>Cohorts</h1>
-      <p class='hint'>Sets of persons, by what they are like or did, for questions, flags and experiments. Members are found again every five minutes. Open a number of a question to save its persons as one.</p>
+      <p class='hint'>Sets of persons by properties or behavior, for questions, flags and experiments. Members are refreshed every five minutes. To save the persons behind a number of a question, open the number.</p>
       {may('feature_flag:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setNew(true)}>New cohort …</button></div>}
       <Show of={cohorts} what='The cohorts'>
         {({ results }) => results.length === 0
@@ -57,7 +57,7 @@ function CohortList () {
 }
 
 function AsOf ({ of: { as_of: at, error } }: { of: Pick<Cohort, 'as_of' | 'error'> }) {
-  return <>{at === null ? 'not found yet' : <Ago at={at} />}{error !== '' && <div class='error'>{showText(error, 300)}</div>}</>
+  return <>{at === null ? 'not computed yet' : <Ago at={at} />}{error !== '' && <div class='error'>{showText(error, 300)}</div>}</>
 }
 
 function CohortDetail ({ id }: { id: string }) {

@@ -37,7 +37,7 @@ export function PersonActions ({ person }: { person: Person }) {
       {failure}
       {done !== undefined && (
         <p class='verdict' role='status'>
-          {done.done_at === null ? 'Recorded: it goes on in the background.' : 'Done: a count found nothing left.'} Look through yourself: {done.not_searched.map(({ what }) => what).join('; ')}.
+          {done.done_at === null ? 'Recorded: it continues in the background.' : 'Done: a count found nothing left.'} Check yourself: {done.not_searched.map(({ what }) => what).join('; ')}.
         </p>
       )}
       {way === 'delete' && <DeletePerson person={person} onClose={onClose} />}
@@ -47,8 +47,8 @@ export function PersonActions ({ person }: { person: Person }) {
 }
 
 const ABOUT = {
-  erase: 'Everything of its distinct ids goes, and stays away through restores, imports and replays. This cannot be undone.',
-  anonymise: 'Its distinct ids become random ones; events and counts stay. This cannot be undone.'
+  erase: 'All data of its distinct ids is erased; restores, imports and replays do not bring it back. This cannot be undone.',
+  anonymise: 'Its distinct ids are replaced with random ones; events and counts stay. This cannot be undone.'
 }
 
 /** Shows what a dry run counts before the word is typed. */
@@ -70,7 +70,7 @@ function ErasePerson ({ person, way, onDone, onClose }: { person: Person, way: '
       </Show>
       {way === 'anonymise' && (
         <label>
-          Properties to remove, with commas between them
+          Properties to remove, separated by commas
           <input value={removed} placeholder='email, name, $ip' onInput={(event) => setRemoved(event.currentTarget.value)} />
         </label>
       )}

@@ -39,7 +39,7 @@ export function NewCohort ({ path, ...dialog }: NewCohortProps) {
       {isList
         ? (
           <label>
-            Distinct ids, one a line; of persons that are stored
+            Distinct ids of stored persons, one per line
             <textarea required rows={8} value={ids} onInput={(event) => setIds(event.currentTarget.value)} />
           </label>
           )

@@ -24,6 +24,6 @@ export function describeId ({ is_first: isFirst, since }: PersonHistory['distinc
 export function describeDeletion ({ with_events: withEvents, done_at: done, swept_at: swept }: PersonDeletion): string {
   const what = withEvents ? 'the person and its events' : 'the person'
   if (done === null) return `Being deleted from ClickHouse: ${what}. The person is deleted from Postgres, and flags no longer use it.`
-  if (swept === null) return `A count found nothing left of ${what}. What was on its way at the time of the request is deleted once more when it has arrived.`
-  return `Deleted: ${what}. A count found nothing left, also of what was on its way at the time of the request.`
+  if (swept === null) return `A count found nothing left of ${what}. Events in transit at the time of the request are deleted when they arrive.`
+  return `Deleted: ${what}. A count found nothing left, including events in transit at the time of the request.`
 }

@@ -53,7 +53,7 @@ export function Merges ({ person, merges, onDone }: { person: Person, merges: re
         <RepairPerson
           person={person} onDone={onDone} onClose={onClose} repair={{
             title: 'Undo this merge', action: 'Undo', path: 'undo_merge', body: { event: undone.uuid },
-            about: `The persons of ${showText(undone.distinct_id, 60)} and ${showText(undone.other_distinct_id, 60)} are computed again as if it had never been. Another event that merges them keeps them together.`
+            about: `The persons of ${showText(undone.distinct_id, 60)} and ${showText(undone.other_distinct_id, 60)} are recomputed as if the merge had never happened. Another event that merges them keeps them together.`
           }}
         />
       )}

@@ -65,7 +65,7 @@ export function AnnotationList ({ of, mayChange }: { of: readonly { annotation: 
       {open !== undefined && open.isDeleted !== true && <AnnotationDialog of={open.of} onClose={close} />}
       {open?.isDeleted === true && open.of !== undefined && (
         <DeleteDialog name={open.of.name} path={pathOf(open.of.id)} onDone={() => { void load() }} onClose={close}>
-          Its mark goes from all charts of the project.
+          Its mark is removed from all charts of the project.
         </DeleteDialog>
       )}
     </>

@@ -26,7 +26,7 @@ export function PathsView ({ answer: { people, paths, edges }, definition, open 
     <>
       <p class='hint'>
         <PeopleNumber of={people} title={`Paths ${definition.from === null ? 'to' : 'from'} ${event}`} cell={{}} open={open} /> people, {formatCount(paths)} paths {definition.from === null ? 'to' : 'from'} {event}.{' '}
-        {definition.from === null ? 'Step 1 leads to it, step 2 to the event before.' : 'Step 1 leads to the next event.'} Events of one name in a row are one.
+        {definition.from === null ? 'Step 1 leads to it, step 2 to the event before.' : 'Step 1 leads to the next event.'} Consecutive events of the same name count as one.
       </p>
       {edges.length === 0 ? <Empty>No other event in the same run.</Empty> : <Rows label='Paths' class='dense' of={edges} columns={columns} />}
     </>

@@ -109,14 +109,14 @@ function SaveCohort ({ title, question, asOf, onClose }: SaveCohortProps) {
   if (saved === undefined) {
     return (
       <TextsDialog title='Save as a cohort' texts={{ name: title.slice(0, 200) }} save={save} onClose={() => {}}>
-        <Checkbox label='Living: found again every five minutes' isOn={living} onChange={setLiving} />
+        <Checkbox label='Living: refreshed every five minutes' isOn={living} onChange={setLiving} />
         <p class='hint'>{living ? 'All persons behind this number; a number of a fixed day stays that of the day.' : 'These persons. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.'}</p>
       </TextsDialog>
     )
   }
   return (
     <Dialog title={`Saved: ${showText(saved.name, 80)}`} onClose={onClose}>
-      <p role='status'>{saved.people === null ? 'Its persons will be found within seconds.' : `The cohort has ${formatCounted(saved.people, 'person', 'persons')}.`} <a {...linkTo(`/projects/${projectId.value}/flags/new?cohort=${saved.id}`)}>New flag for it</a></p>
+      <p role='status'>{saved.people === null ? 'Its members will be computed within seconds.' : `The cohort has ${formatCounted(saved.people, 'person', 'persons')}.`} <a {...linkTo(`/projects/${projectId.value}/flags/new?cohort=${saved.id}`)}>New flag for it</a></p>
       <p class='actions'><button type='button' onClick={onClose}>Close</button></p>
     </Dialog>
   )

@@ -15,7 +15,7 @@ const NONE: Quota = { ...QUOTA, ...NO_LIMITS, updated_at: null, month: null }
 
 t.test('limits, and the action beyond them, are described in words', async (t) => {
   t.equal(describeLimits(QUOTA), '500 events a second and 5,000 at once, by each ingest process; 20,000,000 events a calendar month (UTC)')
-  t.equal(describeLimits(NONE), 'none: whatever is sent is taken')
+  t.equal(describeLimits(NONE), 'none: all events are accepted')
   t.match(describeBeyond(QUOTA), /^requests are answered with 200; events of 7 % of all distinct ids are stored, with the weight 14\.29$/)
   t.match(describeBeyond({ ...QUOTA, beyond: 'reject' }), /429/)
   t.equal(describeMonth(QUOTA), '19,999,999 of 20,000,000 (99.9 %); counted through 2026-11-22 10:00:05 UTC', 'not 100 % before it is all')

@@ -15,13 +15,13 @@ export function describeLimits ({ events_per_second: second, burst, events_per_m
     second === null ? null : `${formatCounted(second, 'event')} a second and ${formatCount(burst)} at once, by each ingest process`,
     month === null ? null : `${formatCounted(month, 'event')} a calendar month (UTC)`
   ].filter((limit) => limit !== null)
-  return limits.length === 0 ? 'none: whatever is sent is taken' : limits.join('; ')
+  return limits.length === 0 ? 'none: all events are accepted' : limits.join('; ')
 }
 
 /** What becomes of events beyond the quota, and who notices. */
 export function describeBeyond ({ beyond, sample_rate: rate }: Pick<Quota, 'beyond' | 'sample_rate'>): string {
   return beyond === 'reject'
-    ? 'whole requests are answered with 429; SDKs that do not try again lose their events'
+    ? 'whole requests are answered with 429; SDKs that do not retry lose their events'
     : `requests are answered with 200; events of ${Number((rate * 100).toPrecision(6))} % of all distinct ids are stored, with the weight ${Number((1 / rate).toPrecision(4))}`
 }
 

@@ -105,7 +105,7 @@ function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
           legend='Beyond it' chosen={fields.beyond} onChange={(chosen) => setFields({ ...fields, beyond: chosen === 'sample' ? chosen : 'reject' })}
           of={{ reject: beyond('reject'), sample: beyond('sample') }}
         />
-        {fields.beyond === 'sample' && field('samplePercent', 'Share of all distinct ids, in percent', 'Smaller shares lie within larger ones.', 99.99)}
+        {fields.beyond === 'sample' && field('samplePercent', 'Share of all distinct ids, in percent', 'Smaller samples are subsets of larger ones.', 99.99)}
         {error !== undefined && !isNamed && <Failed error={error} onRetry={() => { void save() }} />}
         <p class='actions'>
           <button type='button' onClick={onClose}>Cancel</button>

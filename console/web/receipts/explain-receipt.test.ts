@@ -16,7 +16,7 @@ t.test('what a rule drops names the rule, and leads to it', async (t) => {
   const dropped = receipt('dropped', { dropped: { reason: 'rule_dropped: no test orders: ours' } })
 
   t.equal(explainReceipt(dropped, NOW),
-    'It was answered with 200, and cannot be replayed. Dropped: a rule drops it. If it should be stored, change the rule. The rule is called no test orders: ours.')
+    'It was answered with 200, and cannot be replayed. Dropped by a rule. If it should be stored, change the rule. The rule is called no test orders: ours.')
   t.match(leadsOf(dropped, '/projects/1'), [{ to: '/projects/1/rules?name=no%20test%20orders%3A%20ours' }])
 })
 
@@ -52,7 +52,7 @@ const NOON = Date.UTC(2026, 0, 1, 12)
 const refused = { reason: 'wrong_key', count: 1, last_minute: '2026-01-01T11:58:00Z', samples: [{ value: '' }] }
 
 t.test('refused requests are a sentence with their number, some values and what to do', async (t) => {
-  t.match(describeRefused(refused, NOON), /^1 request was refused with a key that nobody has, the last 2 min ago: compare/)
+  t.match(describeRefused(refused, NOON), /^1 request was refused with an unknown key, the last 2 min ago: compare/)
   const samples = ['/a', '/b', '/a', '/c', '/d'].map((value) => ({ value }))
   t.match(describeRefused({ ...refused, reason: 'unknown_path', count: 1200, samples }, NOON),
     /^1,200 requests were refused to a path that does not exist \(\/a, \/b, \/c\), the last/)
@@ -69,6 +69,6 @@ t.test('what became of an event agrees with the effect that is counted', async (
   const wrong = Object.entries(INGESTION_WARNINGS)
     .filter(([reason, effect]) => !isOfRequests(reason) && isWrong(reason, effect))
   t.same(wrong, [])
-  t.equal(explainWarning('quota_exceeded'), "Refused because the project's quota of the month is exceeded: see Usage.")
+  t.equal(explainWarning('quota_exceeded'), "Refused because the project exceeded its monthly quota: see Usage.")
   t.equal(explainWarning('of_tomorrow'), 'of tomorrow.')
 })

@@ -60,8 +60,8 @@ export function nameOf ({ stored, waiting, dead_letter: letter }: Receipt): stri
 function describeDeleted (deleted: Receipt['deleted']): string {
   switch (deleted?.why) {
     case 'person': return 'It was deleted with its person.'
-    case 'retention': return deleted.was_stored === true ? 'It was older than retention keeps.' : 'It is older than retention keeps: if it was ever stored, it is gone.'
-    default: return 'It was stored, and is gone: deleted by hand, or dropped with its partition.'
+    case 'retention': return deleted.was_stored === true ? 'Retention has removed it.' : 'If it was ever stored, retention has removed it.'
+    default: return 'It was stored and has since been deleted, by hand or with its partition.'
   }
 }
 

@@ -27,11 +27,11 @@ export function Refused ({ isFound }: { isFound: boolean }) {
             <p>
               {may('project:read') && (
                 <>
-                  <a {...linkTo(`${home}/connect`)}>Connect</a> has the address and the key as they must be, and a light that comes on;{' '}
+                  <a {...linkTo(`${home}/connect`)}>Connect</a> has the right address and key, and a light that shows the first event;{' '}
                   <a {...linkTo(`${home}/usage`)}>Usage</a> the quota.{' '}
                 </>
               )}
-              <a {...linkTo(`${home}/warnings`)}>Warnings</a> has cases of what was refused. <a {...linkTo(`${home}/live`)}>Live events</a> shows what arrives while it is sent again.
+              <a {...linkTo(`${home}/warnings`)}>Warnings</a> has samples of refused requests. <a {...linkTo(`${home}/live`)}>Live events</a> shows what arrives when you send it again.
             </p>
           </>
         )}

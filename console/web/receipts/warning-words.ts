@@ -14,11 +14,11 @@ type RefusedReason = 'wrong_key' | 'rate_limited' | 'quota_exceeded' | 'body_too
 
 /** Why a request as a whole was refused, and what to look at. */
 const REFUSED: Record<RefusedReason, [what: string, remedy: string]> = {
-  wrong_key: ['with a key that nobody has', 'compare it with the one of Connect'],
-  rate_limited: ['because the project sent too many events a second', 'some SDKs send them again, others drop them; see Usage'],
-  quota_exceeded: ["because the project's quota of the month is exceeded", 'see Usage'],
+  wrong_key: ['with an unknown key', 'compare it with the key on Connect'],
+  rate_limited: ['because the project sent too many events a second', 'some SDKs retry, others drop them; see Usage'],
+  quota_exceeded: ['because the project exceeded its monthly quota', 'see Usage'],
   body_too_large: ['because the body was too large', 'send fewer or smaller events at once'],
-  body_unreadable: ['because the body could not be read', 'the answer to it says why'],
+  body_unreadable: ['because the body could not be read', 'the response says why'],
   unknown_path: ['to a path that does not exist', 'correct the address, or the host of the SDK']
 }
 
@@ -29,7 +29,7 @@ export function isOfRequests (reason: string): reason is RefusedReason {
 
 const SHOWN_VALUES = 3
 
-/** `3 requests were refused with a key that nobody has (phc_abcd…), the last 2 min ago: …` */
+/** `3 requests were refused with an unknown key (phc_abcd…), the last 2 min ago: …` */
 export function describeRefused ({ reason, count, last_minute: last, samples }: RefusedRequests, now: number): string {
   const [what, remedy] = isOfRequests(reason) ? REFUSED[reason] : [`for ${reason.replaceAll('_', ' ')}`, 'see Warnings']
   const values = [...new Set(samples.map(({ value }) => value).filter((value) => value !== ''))].slice(0, SHOWN_VALUES)
@@ -51,9 +51,9 @@ const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
   unknown_message_type: 'Dropped: its message type is unknown.',
   event_too_large: 'Dropped: it exceeds the maximum message size.',
   not_storable: 'Dropped by a bug in Millrace: see the log of ingest.',
-  rule_dropped: 'Dropped: a rule drops it.',
+  rule_dropped: 'Dropped by a rule.',
   rule_sampled: 'Dropped: it is outside the sample that a rule keeps.',
-  schema_rejected: 'Dropped: it violates its schema, which rejects.',
+  schema_rejected: 'Dropped: it violates its schema, whose mode is reject.',
   quota_sampled: 'Dropped: the project exceeds its quota, and the event is outside the sample.',
   erased: 'Dropped: its distinct id was erased after the event.',
   timestamp_in_future: 'Stored with the time of receipt: its time is in the future.',
@@ -77,8 +77,8 @@ const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
   properties_too_large: 'Stored, but a person or group was not changed: its properties would be too large.',
   update_refused: 'Stored, but a person or group was not changed: the change can never be applied.',
   too_many_group_types: 'Stored, but a group was not created: the project has too many group types.',
-  schema_not_met: 'Stored as sent: it violates its schema, which only observes.',
-  schema_quarantined: 'Kept as a dead letter: it violates its schema, which quarantines.'
+  schema_not_met: 'Stored as sent: it violates its schema, whose mode is observe.',
+  schema_quarantined: 'Kept as a dead letter: it violates its schema, whose mode is quarantine.'
 }
 
 /** What became of what was not stored as it was sent, and why; a reason that is new to this page as it is. */
@@ -117,7 +117,7 @@ const REMEDIES: Partial<Record<WarningReason, [sentence: string, screen?: Remedy
   rule_dropped: ['If it should be stored, change the rule.', 'rules'],
   rule_sampled: [WEIGHED, 'rules'],
   quota_sampled: [WEIGHED, 'usage'],
-  erased: ['To store it all the same, delete the record of the erasure.']
+  erased: ['To store it anyway, delete the record of the erasure.']
 }
 
 /** What to do about a reason; nothing for one of a newer version of Millrace. */
@@ -126,7 +126,7 @@ export function remedyFor (reason: string): Remedy {
   return { sentence, screen }
 }
 
-/** Why events are dropped, and what to do: `Dropped: a rule drops it. If it should be stored, change the rule.` */
+/** Why events are dropped, and what to do: `Dropped by a rule. If it should be stored, change the rule.` */
 export function explainDrop (reason: string): string {
   return `${explainWarning(reason)} ${remedyFor(reason).sentence}`.trimEnd()
 }

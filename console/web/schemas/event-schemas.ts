@@ -36,7 +36,7 @@ export const KEYWORDS: Record<string, string> = {
   required: 'is missing', dependentRequired: 'is missing beside another', type: 'has another type', enum: 'is not an allowed value',
   const: 'is another value', minLength: 'is too short', maxLength: 'is too long', pattern: 'does not match the pattern',
   format: 'is not in the format', minimum: 'is too small', exclusiveMinimum: 'is too small', maximum: 'is too large',
-  exclusiveMaximum: 'is too large', multipleOf: 'is no multiple', minItems: 'has too few items', maxItems: 'has too many items',
+  exclusiveMaximum: 'is too large', multipleOf: 'is not a multiple', minItems: 'has too few items', maxItems: 'has too many items',
   minProperties: 'has too few properties', maxProperties: 'has too many properties', additionalProperties: 'is not expected',
   anyOf: 'matches none of several schemas', oneOf: 'does not match exactly one of several schemas', not: 'matches a forbidden schema',
   false: 'is not allowed', limit: 'takes too long to check'

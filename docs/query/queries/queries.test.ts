@@ -271,7 +271,7 @@ t.test('a funnel with a repeated step needs two events, and takes two steps of o
   t.same(await ask(client, 'funnel', { project: 2, first: 'pay', second: 'pay', third: 'pay' }), [[1, 'pay', 4], [2, 'pay', 0], [3, 'pay', 0]])
 })
 
-t.test('exposure to an experiment leaves out those for whom the flag was off', async (t) => {
+t.test('exposure to an experiment leaves out those with the flag off', async (t) => {
   const { client } = await createTestClickHouse(t)
   const events = [['off', 'false'], ['on', 'test'], ['on', 'false'], ['none', '']].map(([distinctId, response]) => ({
     distinct_id: distinctId, event: '$feature_flag_called', timestamp: '2026-03-03 00:00:00', feature_flag: 'new-pay', feature_flag_response: response

@@ -14,7 +14,7 @@ const average = (values: readonly number[]): number => values.reduce((sum, value
 /**
  * A regression of each person's (linearised) value on one dummy a variant and the covariates, by orthogonalising the
  * columns one after the other (modified Gram and Schmidt): the coefficient of a covariate is its slope, and the rest is
- * what is left of each value.
+ * the rest of each value.
  */
 export function adjustPlainly (people: readonly Person[], keys: readonly string[], isRatio: boolean): Adjusted[] {
   const hasPast = people.some(({ before }) => before.some((value) => value !== 0))

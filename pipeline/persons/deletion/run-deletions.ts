@@ -76,7 +76,7 @@ async function reopenErasures ({ sql, clickhouse, cluster = '', logger }: Deleti
     WHERE is_erasure AND swept_at IS NOT NULL AND (id = ANY (${filtered}::bigint[]) OR EXISTS (
       SELECT FROM json_to_recordset(${JSON.stringify(late)}::text::json) AS late (project integer, person uuid)
       WHERE project_id = project AND person_uuids @> ARRAY[person])) RETURNING deletion.id`
-  if (opened.length > 0) logger.info({ erasures: opened.length }, 'erased events came back and are deleted again')
+  if (opened.length > 0) logger.info({ erasures: opened.length }, 'erased events reappeared; deleting them again')
 }
 
 /** A reader that had begun before events were deleted may have queued them for targets afterwards. */

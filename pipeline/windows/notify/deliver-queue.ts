@@ -122,7 +122,7 @@ async function giveUp (
   const letter: Record<keyof NotificationLetter, unknown> = { target_id: target, id, type, data, text }
   const body = Buffer.from(JSON.stringify(letter))
   if (!await hasRoom(project, body.length)) {
-    logger.warn({ target, project }, 'a notification was not delivered for a day and waits: the project has no room for dead letters')
+    logger.warn({ target, project }, 'could not deliver a notification for a day, and the project has no room for dead letters; it stays queued')
     return false
   }
   await publishDeadLetter(connection, {

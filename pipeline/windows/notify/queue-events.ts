@@ -58,7 +58,7 @@ export function startQueueingEvents (deps: QueueEventsDeps): IntervalLoop {
       for (const ofTarget of Map.groupBy(chosen, ({ target }) => target).values()) {
         if (signal.aborted) return
         await queueFor(deps, ofTarget, through).catch((err: unknown) => {
-          logger.warn({ err, target: ofTarget[0]?.target }, 'events for a target cannot be read and wait')
+          logger.warn({ err, target: ofTarget[0]?.target }, 'could not read events for a target; they stay queued')
         })
       }
     }
