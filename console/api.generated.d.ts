@@ -3800,7 +3800,7 @@ export interface components {
                 distinctId: string;
                 /** @description Why the event was dropped or its request refused; null if stored or quarantined. */
                 drop: string | null;
-                /** @description As stored; as sent when it was dropped. Empty when unknown, as are the other texts. */
+                /** @description As stored, or as sent if dropped. Like the other texts, empty if unknown. */
                 event: string;
                 /** @description true: it violates its schema and is a dead letter. */
                 isQuarantined: boolean;
@@ -3816,7 +3816,7 @@ export interface components {
             }[];
             /** @description Matching events since the feed began. */
             matched: number;
-            /** @description Those of them that were sent; the rest exceeded what is read each second, or what the client reads. */
+            /** @description Matching events sent to the client; the rest exceeded what the feed or the client reads. */
             shown: number;
         };
         Group: {
@@ -4042,14 +4042,14 @@ export interface components {
                     variance_reduction: number | null;
                 } | null;
                 quantile: number | null;
-                /** @description What values were cut to. */
+                /** @description Bounds to which values were cut. */
                 winsorized: {
-                    /** @description Null where nothing was cut. */
+                    /** @description Null: nothing was cut. */
                     denominator: {
                         lower: number | null;
                         upper: number | null;
                     } | null;
-                    /** @description Null where nothing was cut. */
+                    /** @description Null: nothing was cut. */
                     value: {
                         lower: number | null;
                         upper: number | null;
@@ -4695,7 +4695,7 @@ export interface components {
                 process: string | null;
                 /**
                  * Format: date-time
-                 * @description How old the oldest event there is; null when unknown.
+                 * @description Time of the oldest event there; null if unknown.
                  */
                 since: string | null;
                 /**
@@ -4721,7 +4721,7 @@ export interface components {
                 inserted_at: string;
                 /** @description Last stream sequence of the insert. */
                 last_sequence: number | null;
-                /** @description Partition of the stream, such as live.0; null for events stored before this was recorded. So are the next three. */
+                /** @description Partition of the stream, such as live.0; null, like the next three fields, for events stored before this was recorded. */
                 partition: string | null;
                 /** Format: date-time */
                 received_at: string;
@@ -10470,7 +10470,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Distinct ids that leave the person together, as one person. */
+                    /** @description Distinct ids to split off, together, into one new person. */
                     distinct_ids?: string[];
                     /** @description The distinct id that stays; ignored with `distinct_ids`. */
                     main_distinct_id?: string | null;

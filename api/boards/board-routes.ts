@@ -55,7 +55,7 @@ const tileAnswerSchema = object({
   name: string, description: string,
   answered_at: { ...string, format: 'date-time' },
   is_cached: { type: 'boolean', description: 'true: a cached answer; the watermark is at most a minute past complete_through.' },
-  question: { ...nullableObject({ definition: definitionSchema, ...facts, answer }, 'Of a question.'), required: ['definition', ...required] },
+  question: { ...nullableObject({ definition: definitionSchema, ...facts, answer }, 'For a question; else null.'), required: ['definition', ...required] },
   result: nullableObject({
     chart: { type: ['object', 'null'], additionalProperties: true },
     complete_through: { type: ['string', 'null'], format: 'date-time' },

@@ -63,7 +63,7 @@ export async function repairRoutes (app: FastifyInstance, deps: RepairDeps): Pro
     params: uuidParams, answers: ANSWERS,
     body: {
       ...bodyOf({
-        distinct_ids: ids('Distinct ids that leave the person together, as one person.'),
+        distinct_ids: ids('Distinct ids to split off, together, into one new person.'),
         main_distinct_id: { type: ['string', 'null'], description: 'The distinct id that stays; ignored with `distinct_ids`.' }
       }), type: ['object', 'null']
     }

@@ -4,7 +4,7 @@ const text = (description: string) => ({ type: 'string', description }) as const
 
 const liveEventSchema = object({
   at: { type: 'number', description: 'When it was received, epoch milliseconds.' },
-  event: text('As stored; as sent when it was dropped. Empty when unknown, as are the other texts.'),
+  event: text('As stored, or as sent if dropped. Like the other texts, empty if unknown.'),
   distinctId: { type: 'string' },
   uuid: { type: 'string' },
   lib: { type: 'string' },
@@ -19,7 +19,7 @@ const liveEventSchema = object({
 export const feedBatchSchema = object({
   connected: { type: 'boolean', description: 'false: ClickHouse is unavailable, so stored events cannot be shown.' },
   matched: count('Matching events since the feed began.'),
-  shown: count('Those of them that were sent; the rest exceeded what is read each second, or what the client reads.'),
+  shown: count('Matching events sent to the client; the rest exceeded what the feed or the client reads.'),
   events: { type: 'array', items: liveEventSchema }
 }, { $id: 'FeedBatch' })
 

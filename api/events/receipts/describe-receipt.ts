@@ -13,7 +13,7 @@ function only (fate: string, properties: Record<string, object>): object {
 const place = object({
   where: { ...string, enum: ['spool', 'in_flight', 'stream'], description: 'Disk or memory of an ingest process, or unsearched messages of the stream.' },
   process: nullable(string, 'Ingest process; null for the stream.'),
-  since: nullable(time, 'How old the oldest event there is; null when unknown.')
+  since: nullable(time, 'Time of the oldest event there; null if unknown.')
 })
 
 const stored = {
@@ -23,7 +23,7 @@ const stored = {
   received_at: time,
   inserted_at: time,
   received_by: { type: 'array', items: string, description: 'Ingest processes that received the messages of the insert; one of them received the event.' },
-  partition: nullable(string, 'Partition of the stream, such as live.0; null for events stored before this was recorded. So are the next three.'),
+  partition: nullable(string, 'Partition of the stream, such as live.0; null, like the next three fields, for events stored before this was recorded.'),
   first_sequence: nullable(integer, 'First stream sequence of the insert.'),
   last_sequence: nullable(integer, 'Last stream sequence of the insert.'),
   insert_token: nullable(string, 'Deduplication token of the insert: `insert_token` of the row.')

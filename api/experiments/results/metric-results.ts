@@ -8,7 +8,7 @@ import { array, nullableObject, object } from '../../http/json-schema.ts'
 
 const nullableNumber = { type: ['number', 'null'] }
 const interval = { type: ['array', 'null'], items: { type: ['number', 'null'] } }
-const bounds = nullableObject({ lower: nullableNumber, upper: nullableNumber }, 'Null where nothing was cut.')
+const bounds = nullableObject({ lower: nullableNumber, upper: nullableNumber }, 'Null: nothing was cut.')
 const verdict = { type: 'string', enum: GUARDRAIL_VERDICTS } as const
 const open = { type: 'object', additionalProperties: true }
 
@@ -108,7 +108,7 @@ export const metricResultsSchema = {
         share_with_history: { ...nullableNumber, description: 'Share of people with events of the metric before their exposure.' },
         variance_reduction: nullableNumber
       }, 'Null when it is off.'),
-      winsorized: nullableObject({ value: bounds, denominator: bounds }, 'What values were cut to.'),
+      winsorized: nullableObject({ value: bounds, denominator: bounds }, 'Bounds to which values were cut.'),
       quantile: nullableNumber
     }, { description: 'Adjustments made to the values before the comparison.' }),
     guardrail: nullableObject({
