@@ -587,7 +587,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a cohort and what uses it
+         * Retrieve a cohort and what uses it
          * @description Requires the scope feature_flag:read.
          */
         get: operations["getProjectsByProjectIdCohortsById"];
@@ -615,8 +615,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Find the members of a cohort again
-         * @description It begins within seconds; `as_of` shows when it is done.
+         * Refresh the members of a cohort
+         * @description Starts within seconds; `as_of` shows when it is done.
          *
          *     Requires the scope feature_flag:write.
          */
@@ -1429,8 +1429,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Export windows from before the export was made
-         * @description Plans the closed windows of a span that were never written, at most 10000: the same windows and names as by schedule.
+         * Backfill an export
+         * @description Plans the closed windows of a time range that were never written, at most 10000, with the same bounds and file names as scheduled ones.
          *
          *     Requires the scope project:write.
          */
@@ -2003,7 +2003,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Export everything of a person
+         * Export all data of a person
          * @description By distinct id, with or without a person, or by person: a zip of JSON lines with the person, its distinct ids, cohorts, events, flags seen, groups and dead letters. Also requires the scopes event:read and dead_letter:read.
          *
          *     Requires the scope person:read.
@@ -2616,7 +2616,7 @@ export interface paths {
         put?: never;
         /**
          * Show the signing secret of a target
-         * @description Verifies webhooks, by Standard Webhooks.
+         * @description Receivers verify webhooks with it (Standard Webhooks).
          *
          *     Requires the scope project:write.
          */
@@ -3336,7 +3336,7 @@ export interface components {
              * @description When a count confirmed that nothing is left in ClickHouse; null: not yet.
              */
             done_at: string | null;
-            /** @description What was found where. */
+            /** @description Number of matches by place. */
             found: {
                 count: number;
                 where: string;
@@ -3531,7 +3531,7 @@ export interface components {
              * @description When it ended; null while it runs.
              */
             end_date: string | null;
-            /** @description The flag that decides who sees which variant. */
+            /** @description The flag that assigns the variants. */
             feature_flag: {
                 active: boolean;
                 deleted: boolean;
@@ -3583,7 +3583,7 @@ export interface components {
             /** @description Event filter; null: all events. Manifests count the events it excludes. */
             filter: {
                 /**
-                 * @description Names; null: all.
+                 * @description Event names; null: all.
                  * @default null
                  */
                 events: string[] | null;
@@ -3606,7 +3606,7 @@ export interface components {
              */
             schedule: "hour" | "day";
             tables: ("events" | "persons" | "merges")[];
-            /** @description Only the credentials can change. */
+            /** @description Only the credentials can be changed. */
             target: {
                 /** @default  */
                 access_key_id: string;
@@ -3630,7 +3630,7 @@ export interface components {
                 /** @default us-east-1 */
                 region: string;
                 /**
-                 * @description Answered as ********; sent as that, the stored one stays.
+                 * @description Returned as ********; send ******** to keep the stored key.
                  * @default
                  */
                 secret_access_key: string;
@@ -3656,7 +3656,7 @@ export interface components {
             error: string;
             /** @description Files of the newest revisions. */
             files: number;
-            /** @description Of its files, in the target. */
+            /** @description Folder of its files in the target. */
             folder: string;
             id: number;
             /** @description Time since the end of the oldest unwritten window; 0 while paused. */
@@ -4019,7 +4019,7 @@ export interface components {
             received_at: string;
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description Time of the event.
              */
             timestamp: string;
             /** Format: uuid */
@@ -4106,7 +4106,7 @@ export interface components {
             kind: "funnel" | "count" | "sum" | "mean" | "ratio" | "retention";
             /** @description Key of the variant most likely to be best. */
             leader: string;
-            /** @description The metric as it was understood. */
+            /** @description The metric as interpreted. */
             metric: {
                 [key: string]: unknown;
             };
@@ -4144,9 +4144,9 @@ export interface components {
                     relative_lift: number | null;
                     /** @description Interval of variant minus baseline; valid at any time, regardless of peeking. */
                     sequential_absolute_interval?: (number | null)[] | null;
-                    /** @description May be looked at every day. */
+                    /** @description Always valid: may be checked every day. */
                     sequential_p_value: number | null;
-                    /** @description Of variant / baseline - 1. */
+                    /** @description Interval of variant / baseline - 1; valid at any time. */
                     sequential_relative_interval: (number | null)[] | null;
                 } & {
                     [key: string]: unknown;
@@ -4168,7 +4168,7 @@ export interface components {
                 expected_loss: number | null;
                 /** @description People (or groups) who saw only this variant. */
                 exposed: number;
-                /** @description The same with 50 %. */
+                /** @description Contains the true value with 50 % probability. */
                 inner_credible_interval?: (number | null)[] | null;
                 key: string;
                 /** @description Conversion rate, value per person, ratio or quantile; after CUPED. */
@@ -4214,7 +4214,7 @@ export interface components {
             };
             /**
              * Format: uuid
-             * @description The same.
+             * @description Same as id.
              */
             uuid: string;
         };
@@ -4469,7 +4469,7 @@ export interface components {
                     value: string | null;
                     values: (number | null)[];
                 }[];
-                /** @description Funnel: everyone first. */
+                /** @description Funnel: all people first, then the parts of the breakdown. */
                 parts?: {
                     /**
                      * @description All events or people, or one part of the breakdown.
@@ -4535,7 +4535,7 @@ export interface components {
                     }[];
                     /**
                      * Format: date-time
-                     * @description Not included.
+                     * @description Exclusive.
                      */
                     to: string;
                 } | null;
@@ -4554,7 +4554,7 @@ export interface components {
             cohorts: {
                 /**
                  * Format: date-time
-                 * @description When its members were found.
+                 * @description When its members were computed.
                  */
                 as_of: string;
                 id: number;
@@ -4586,7 +4586,7 @@ export interface components {
             /** @description ClickHouse query behind the answer, without parameters. */
             sql: string;
             timezone: string;
-            /** @description Last day, included. */
+            /** @description Last day, inclusive. */
             to: string;
             /** @description Event names in the definition that the project has never received. */
             unknown_events: string[];
@@ -5028,7 +5028,7 @@ export interface components {
             /** @description true: a cached answer; the watermark is at most a minute past complete_through. */
             is_cached: boolean;
             name: string;
-            /** @description Of a question. */
+            /** @description For a question; else null. */
             question: {
                 answer: {
                     /** @description Retention: people who returned in the k-th period after, from 0. */
@@ -5074,7 +5074,7 @@ export interface components {
                         value: string | null;
                         values: (number | null)[];
                     }[];
-                    /** @description Funnel: everyone first. */
+                    /** @description Funnel: all people first, then the parts of the breakdown. */
                     parts?: {
                         /**
                          * @description All events or people, or one part of the breakdown.
@@ -5140,7 +5140,7 @@ export interface components {
                         }[];
                         /**
                          * Format: date-time
-                         * @description Not included.
+                         * @description Exclusive.
                          */
                         to: string;
                     } | null;
@@ -5159,7 +5159,7 @@ export interface components {
                 cohorts: {
                     /**
                      * Format: date-time
-                     * @description When its members were found.
+                     * @description When its members were computed.
                      */
                     as_of: string;
                     id: number;
@@ -5195,7 +5195,7 @@ export interface components {
                 /** @description ClickHouse query behind the answer, without parameters. */
                 sql: string;
                 timezone: string;
-                /** @description Last day, included. */
+                /** @description Last day, inclusive. */
                 to: string;
                 /** @description Event names in the definition that the project has never received. */
                 unknown_events: string[];
@@ -6208,7 +6208,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         results: {
-                            /** @description A week before; null: not compared. */
+                            /** @description Value a week before; null: not compared. */
                             before: number | null;
                             /** Format: date-time */
                             from: string;
@@ -6269,7 +6269,7 @@ export interface operations {
                         from: string;
                         /** @description Windows in which it would have fired or resolved, oldest first. */
                         results: {
-                            /** @description A week before; null: not compared. */
+                            /** @description Value a week before; null: not compared. */
                             before: number | null;
                             /** Format: date-time */
                             from: string;
@@ -7506,7 +7506,7 @@ export interface operations {
                          * @description When a count confirmed that nothing is left in ClickHouse; null: not yet.
                          */
                         done_at: string | null;
-                        /** @description What was found where. */
+                        /** @description Number of matches by place. */
                         found: {
                             count: number;
                             where: string;
@@ -7972,7 +7972,7 @@ export interface operations {
                 "application/json": {
                     /** @description Days before now, by the timestamp of the events; default 7. */
                     days?: number;
-                    /** @description Events at most, newest day first; default 1,000,000. */
+                    /** @description Maximum number of events to read, newest day first; default 1,000,000. */
                     limit?: number;
                     /** @description A draft; default: the newest version. */
                     schema?: {
@@ -8221,7 +8221,7 @@ export interface operations {
                         results: components["schemas"]["ListedEvent"][];
                         /**
                          * Format: date-time
-                         * @description Set if the search stopped after 10 s with the page not full: it covered events from this time on, and `next` continues before it.
+                         * @description Set if the search stopped after 10 s before the page was full: events from this time on were searched; `next` continues with earlier ones.
                          */
                         searched_from: string | null;
                     };
@@ -8514,7 +8514,7 @@ export interface operations {
                     parameters?: {
                         [key: string]: unknown;
                     } | null;
-                    /** @description Further metrics. */
+                    /** @description Secondary metrics. */
                     secondary_metrics?: {
                         [key: string]: unknown;
                     } | unknown[] | null;
@@ -8616,7 +8616,7 @@ export interface operations {
                     parameters?: {
                         [key: string]: unknown;
                     } | null;
-                    /** @description Further metrics. */
+                    /** @description Secondary metrics. */
                     secondary_metrics?: {
                         [key: string]: unknown;
                     } | unknown[] | null;
@@ -8645,7 +8645,7 @@ export interface operations {
     getProjectsByProjectIdExperimentsByIdPlan: {
         parameters: {
             query?: {
-                /** @description How far back to look. */
+                /** @description Days of activity to use. */
                 days?: number;
             };
             header?: never;
@@ -8665,7 +8665,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description The metric of these people. */
+                        /** @description Value of the metric for these people. */
                         baseline: number | null;
                         days: number;
                         /** @description In percent. */
@@ -8745,7 +8745,7 @@ export interface operations {
                          * @description When it ended; null while it runs.
                          */
                         end_date: string | null;
-                        /** @description The flag that decides who sees which variant. */
+                        /** @description The flag that assigns the variants. */
                         feature_flag: {
                             active: boolean;
                             deleted: boolean;
@@ -8829,7 +8829,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description The same with all fields. */
+                        /** @description The same results, with all fields. */
                         analysis: components["schemas"]["MetricResults"] | components["schemas"]["MetricResults"][];
                         archived: boolean;
                         /**
@@ -8856,7 +8856,7 @@ export interface operations {
                          * @description When it ended; null while it runs.
                          */
                         end_date: string | null;
-                        /** @description The flag that decides who sees which variant. */
+                        /** @description The flag that assigns the variants. */
                         feature_flag: {
                             active: boolean;
                             deleted: boolean;
@@ -9004,7 +9004,7 @@ export interface operations {
                             looked_at: number;
                             with_flags: number;
                         }[];
-                        /** @description The flag that decides who sees which variant. */
+                        /** @description The flag that assigns the variants. */
                         feature_flag?: {
                             active: boolean;
                             deleted: boolean;
@@ -9103,7 +9103,7 @@ export interface operations {
                     /** @description Event filter; null: all events. Manifests count the events it excludes. */
                     filter?: {
                         /**
-                         * @description Names; null: all.
+                         * @description Event names; null: all.
                          * @default null
                          */
                         events?: string[] | null;
@@ -9126,7 +9126,7 @@ export interface operations {
                      */
                     schedule: "hour" | "day";
                     tables?: ("events" | "persons" | "merges")[];
-                    /** @description Only the credentials can change. */
+                    /** @description Only the credentials can be changed. */
                     target: {
                         /** @default  */
                         access_key_id?: string;
@@ -9150,7 +9150,7 @@ export interface operations {
                         /** @default us-east-1 */
                         region?: string;
                         /**
-                         * @description Answered as ********; sent as that, the stored one stays.
+                         * @description Returned as ********; send ******** to keep the stored key.
                          * @default
                          */
                         secret_access_key?: string;
@@ -9238,7 +9238,7 @@ export interface operations {
                     /** @description Event filter; null: all events. Manifests count the events it excludes. */
                     filter?: {
                         /**
-                         * @description Names; null: all.
+                         * @description Event names; null: all.
                          * @default null
                          */
                         events?: string[] | null;
@@ -9261,7 +9261,7 @@ export interface operations {
                      */
                     schedule?: "hour" | "day";
                     tables?: ("events" | "persons" | "merges")[];
-                    /** @description Only the credentials can change. */
+                    /** @description Only the credentials can be changed. */
                     target?: {
                         /** @default  */
                         access_key_id?: string;
@@ -9285,7 +9285,7 @@ export interface operations {
                         /** @default us-east-1 */
                         region?: string;
                         /**
-                         * @description Answered as ********; sent as that, the stored one stays.
+                         * @description Returned as ********; send ******** to keep the stored key.
                          * @default
                          */
                         secret_access_key?: string;
@@ -9598,7 +9598,7 @@ export interface operations {
                     key?: string;
                     /** @description Purpose of the flag. */
                     name?: string;
-                    /** @description With another version: the flag as it was when the change was begun. Fields that are as they were then are ignored, and 409 is only returned for a field that another user changed as well. */
+                    /** @description With an outdated version: the flag as of that version. Fields that are unchanged from it are ignored, and 409 is returned only for a field that another user has changed as well. */
                     original_flag?: {
                         [key: string]: unknown;
                     };
@@ -10222,7 +10222,7 @@ export interface operations {
                          */
                         from: string;
                         results: {
-                            /** @description Counts of the last 60 minutes, the running one last. */
+                            /** @description Counts of the last 60 minutes, the current one last. */
                             by_minute: number[];
                             /** @description Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types. */
                             count: number;
@@ -11327,7 +11327,7 @@ export interface operations {
                         cohorts: {
                             /**
                              * Format: date-time
-                             * @description When its members were found.
+                             * @description When its members were computed.
                              */
                             as_of: string;
                             id: number;
@@ -11370,7 +11370,7 @@ export interface operations {
                         /** @description ClickHouse query behind the answer, without parameters. */
                         sql: string;
                         timezone: string;
-                        /** @description Last day, included. */
+                        /** @description Last day, inclusive. */
                         to: string;
                     };
                 };
@@ -11742,7 +11742,7 @@ export interface operations {
                     } | null;
                     /** @description Days before now, by the timestamp of the events; default 7. */
                     days?: number;
-                    /** @description Events at most, newest day first; default 100,000. */
+                    /** @description Maximum number of events to read, newest day first; default 100,000. */
                     limit?: number;
                 };
             };
