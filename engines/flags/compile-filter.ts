@@ -146,7 +146,7 @@ function compileGroup (group: unknown, attr: string, place: GroupPlace): Filter 
 function compileMember (value: unknown, attr: string, place: GroupPlace): Filter {
   const fields = readObject(value, attr)
   if ('values' in fields) return compileGroup(fields, attr, place)
-  if (++place.context.cohortSize.conditions > MAX_CONDITIONS) throw new MalformedFlagError('invalid', attr, `The cohorts of a flag have at most ${MAX_CONDITIONS} conditions, with those of the cohorts in them.`)
+  if (++place.context.cohortSize.conditions > MAX_CONDITIONS) throw new MalformedFlagError('invalid', attr, `The cohorts of a flag have at most ${MAX_CONDITIONS} conditions, including those of their cohorts.`)
   const property = parseProperty(fields, attr)
   const filter = property.type === 'cohort'
     ? compileNestedCohort(property.value, property.operator, attr, place)

@@ -159,7 +159,7 @@ t.test('refuses what cannot be enforced, and names the place', async (t) => {
     [{ $ref: '#/properties/a' }, /^\$ref: /],
     [{ $defs: { a: { properties: { a: { $ref: '#/$defs/a' } } } }, $ref: '#/$defs/a' }, /refers to itself/],
     [{ $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }, /refers to itself/],
-    [{ $defs: doubled, $ref: '#/$defs/d0' }, /at most (1000 subschemas|32 steps)/],
+    [{ $defs: doubled, $ref: '#/$defs/d0' }, /at most (1000 subschemas|32 levels)/],
     [deep(SCHEMA_LIMITS.depth / 2 + 1), /^(properties\/a\/?){17}: A schema has at most 32 levels/],
     [JSON.parse(`${'{"not":'.repeat(33)}{}${'}'.repeat(33)}`), /at most 32 levels/],
     [JSON.parse(`${'{"not":'.repeat(8000)}{}${'}'.repeat(8000)}`), /at most 32 levels/],

@@ -115,7 +115,7 @@ export function numberSql (parameter: string): string {
 }
 
 /**
- * Which steps an event is: bit 0 for the first one, and so on. A step of any event excludes those that expose to a flag:
+ * Which steps an event is: bit 0 for the first one, and so on. A step of any event excludes exposures to flags:
  * SDKs send these by themselves.
  */
 function stepsSql (steps: Metric['steps']): string {

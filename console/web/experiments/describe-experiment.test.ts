@@ -69,7 +69,7 @@ t.test('the verdict says how large the effect is', async (t) => {
   t.equal(describeVerdict(build()).text,
     'There is a difference. The best is most likely test. test against control: +20.0 % (+2.00 points); with 95 % probability +10.0 to +30.0 %.')
   t.match(describeVerdict(build({ leader: 'control' })).text, /most likely control\. test against control: \+20\.0 %/, 'the baseline leads')
-  t.match(describeVerdict(build({ significant: false, significance_code: 'low_win_probability' })).text, /90 % is asked for\. test against control: \+20/)
+  t.match(describeVerdict(build({ significant: false, significance_code: 'low_win_probability' })).text, /90 % is required\. test against control: \+20/)
   t.notMatch(describeVerdict(build({ significant: false, significance_code: 'not_enough_exposure' })).text, /against/)
   const bayesian = { relative_interval: null, inner_relative_interval: null }
   const variants = [variant('control', null), variant('test', { relative_lift: null, absolute_lift: 3, bayesian })]
@@ -148,8 +148,8 @@ t.test('secondary metrics are counted and named in every form', async (t) => {
 
 t.test('says how far it is, or why that is not known', async (t) => {
   t.equal(describeProgress(build()), '2,000 of 8,000 people needed to detect a change of 5 %: 25 %; about 12 days to go.')
-  t.match(describeProgress(build({ sample_size: null })), /not known/)
-  t.match(describeProgress(build({ sample_size: { total: null, remaining_days: null, minimum_detectable_effect: 5 } })), /No number/)
+  t.match(describeProgress(build({ sample_size: null })), /unknown/)
+  t.match(describeProgress(build({ sample_size: { total: null, remaining_days: null, minimum_detectable_effect: 5 } })), /No sample size/)
 })
 
 t.test('bars share one span with zero in it; a very wide sequential interval does not stretch it', async (t) => {

@@ -42,7 +42,7 @@ t.test('the first day that leaves zero out is the one to stop at', async (t) => 
   const early = series('baseline_near_zero', [-1, 2], [0.1, 0.5], [0.2, 0.4])
   t.equal(describeStop(early, 'test', 'control'),
     'checking every day, you could have stopped at the end of 2026-01-03 and concluded: more than control (+30.0 % up to then).')
-  t.match(describeStop(series([-0.5, -0.1], [-0.3, 0.1]), 'test', 'control'), /2026-01-01 and conclude: less than control .* includes zero again/)
+  t.match(describeStop(series([-0.5, -0.1], [-0.3, 0.1]), 'test', 'control'), /2026-01-01 and concluded: less than control .* includes zero again/)
   t.match(describeStop(series([-1, 2], [-0.5, 1]), 'test', 'control'), /^too early to stop if you check every day: the interval has included zero on every day\. .*single check/)
   t.match(describeStop(series('baseline_near_zero'), 'test', 'control'), /too little data: control may still be zero/)
 })

@@ -11,6 +11,6 @@ t.test('ids say how they came', async (t) => {
 t.test('a deletion says how far it has come', async (t) => {
   const deletion = { id: 1, person: 'u', with_events: true, requested_at: '2026-01-01T00:00:00Z', done_at: null, swept_at: null }
   t.match(describeDeletion(deletion), /^Being deleted from ClickHouse: the person and its events/)
-  t.match(describeDeletion({ ...deletion, done_at: 'x' }), /on its way/)
+  t.match(describeDeletion({ ...deletion, done_at: 'x' }), /in transit/)
   t.match(describeDeletion({ ...deletion, done_at: 'x', swept_at: 'y', with_events: false }), /^Deleted: the person\./)
 })

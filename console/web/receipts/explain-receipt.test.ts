@@ -69,6 +69,6 @@ t.test('what became of an event agrees with the effect that is counted', async (
   const wrong = Object.entries(INGESTION_WARNINGS)
     .filter(([reason, effect]) => !isOfRequests(reason) && isWrong(reason, effect))
   t.same(wrong, [])
-  t.equal(explainWarning('quota_exceeded'), "Refused because the project exceeded its monthly quota: see Usage.")
+  t.equal(explainWarning('quota_exceeded'), 'Refused because the project exceeded its monthly quota: see Usage.')
   t.equal(explainWarning('of_tomorrow'), 'of tomorrow.')
 })
