@@ -6843,7 +6843,7 @@ export interface operations {
                     filters?: {
                         [key: string]: unknown;
                     };
-                    /** @description With `question`: true: members are refreshed every few minutes; false: the stored persons as of now. */
+                    /** @description With `question`: true: members are refreshed every few minutes; false: the stored persons as of `as_of`. */
                     living?: boolean;
                     name: string;
                     /** @description Instead of `filters`: a number in an answer, whose persons become the members. Also requires the scopes query:read and person:read. */

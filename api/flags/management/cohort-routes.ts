@@ -52,7 +52,7 @@ const newCohortSchema = bodyOf({
     ...questionSchema,
     description: 'Instead of `filters`: a number in an answer, whose persons become the members. Also requires the scopes query:read and person:read.'
   },
-  living: { ...boolean, description: 'With `question`: true: members are refreshed every few minutes; false: the stored persons as of now.' },
+  living: { ...boolean, description: 'With `question`: true: members are refreshed every few minutes; false: the stored persons as of `as_of`.' },
   as_of: { ...asOfSchema, description: `With \`question\`, not living: ${asOfSchema.description}` },
   distinct_ids: { ...array({ ...string, minLength: 1 }, { maxItems: 100_000 }), description: 'Instead of `filters`: a list of stored persons.' }
 }, 'name')
