@@ -5,7 +5,7 @@ import { classifyPostgresError } from '../../platform/postgres/postgres-errors.t
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { takeFitting } from './fit-updates.ts'
 import { foldUpdates } from './fold-updates.ts'
-import { createLeaveOut } from './leave-out-undone.ts'
+import { leaveOut, readPast } from './leave-out-undone.ts'
 import { findRows, loadRows } from './load-persons.ts'
 import { type PersonsOutcome, type RefusedUpdate, refuseUpdate } from './persons-outcome.ts'
 import { writePersons } from './write-persons.ts'
@@ -44,14 +44,14 @@ export async function applyUpdates (
   for (let at = 0; at < updates.length;) {
     const next = updates.slice(at, at + lookAhead)
     // Each time, as a version is of one state of a person.
-    const past = new Set<number>()
-    const versions = await lockPersons(transaction, [...new Set(next.map((update) => update.projectId))], past)
-    const leave = await createLeaveOut(transaction, past)
+    const withPast = new Set<number>()
+    const versions = await lockPersons(transaction, [...new Set(next.map((update) => update.projectId))], withPast)
+    const past = await readPast(transaction, withPast, next)
     const found = await findRows(transaction, next, maxGroupTypes)
     const { updates: fitting, large } = takeFitting(next, found)
     const known: PersonsUpdate[] = []
     for (const update of fitting) {
-      if (versions.has(update.projectId)) known.push(...leave(update))
+      if (versions.has(update.projectId)) known.push(...past === null ? [update] : leaveOut(update, past))
       else all.refused.push(refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))
     }
     const propertiesBytes = await loadRows(transaction, found, large)

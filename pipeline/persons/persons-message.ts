@@ -33,9 +33,13 @@ const LATEST = Date.UTC(2299, 0)
 
 type Fields = Record<string, unknown>
 
-/** Decodes the payload of a message. Never throws: each item that is not an update is refused, all others are read. */
+/**
+ * Decodes the payload of a message. Never throws: each item that is not an update is refused, all others are read.
+ *
+ * @param receivedAt  Of a replayed letter.
+ */
 export function readPersonsMessage (
-  payload: Uint8Array, origin: { sequence: number, publishedUs: number }
+  payload: Uint8Array, origin: { sequence: number, publishedUs: number }, receivedAt?: number
 ): PersonsMessage {
   const message: PersonsMessage = { ...origin, updates: [], refused: [] }
   let items: unknown
@@ -57,7 +61,10 @@ export function readPersonsMessage (
   for (const [i, item] of (items as unknown[]).entries()) {
     const problem = checkUpdate(item)
     if (problem === null) {
-      message.updates.push(item as PersonsUpdate)
+      const update = item as PersonsUpdate
+      // A letter that was refused again has the first time. Of merges only: other changes are as of the replay.
+      if (receivedAt !== undefined && update.kind === 'merge') update.receivedAt ??= receivedAt
+      message.updates.push(update)
       continue
     }
     ranges ??= splitJsonArray(payload, '').ranges ?? []

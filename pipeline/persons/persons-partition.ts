@@ -106,8 +106,8 @@ async function applyNext (
 ): Promise<{ propertiesBytes: number, messageBytes: number }> {
   const startedAt = performance.now()
   const taken = reader.take(maxBytes)
-  const messages = taken.map(({ data, sequence, storedUs }) =>
-    readPersonsMessage(data, { sequence, publishedUs: storedUs }))
+  const messages = taken.map(({ data, sequence, storedUs, receivedAt }) =>
+    readPersonsMessage(data, { sequence, publishedUs: storedUs }, receivedAt))
   const batch = { partition, streamCreated: reader.streamCreated, messages }
   const applied = await applyBatch(batch, { sql, recent, maxGroupTypes, deadLetterUpdates })
   reader.acknowledge(taken)

@@ -2,7 +2,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/wire/streams.ts'
+import { HEADER, PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/wire/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../stream/ordered-pulls.ts'
 
 /** Limits of one pull. At most two pulls wait in memory. */
@@ -24,6 +24,8 @@ export interface PersonsReaderOptions {
 /** A message of PERSONS as it was delivered. */
 export interface DeliveredMessage extends MessagePlace {
   data: Uint8Array
+  /** When what a replay brought was received, epoch milliseconds; else undefined. */
+  receivedAt: number | undefined
 }
 
 /**
@@ -52,8 +54,9 @@ export class PersonsReader {
       consumer: personsConsumer(partition),
       pull: { messages: PULL_MESSAGES, bytes: PULL_BYTES },
       hasRoom: () => this.#waiting.length <= PULL_MESSAGES && this.waitingBytes < PULL_BYTES,
-      onMessage: ({ data }, place) => {
-        this.#waiting.push({ data, ...place })
+      onMessage: ({ data, headers }, place) => {
+        const received = headers?.get(HEADER.received) ?? ''
+        this.#waiting.push({ data, receivedAt: received === '' ? undefined : Number(received), ...place })
         this.waitingBytes += data.length
       },
       ...(options.onDelay && { onDelay: options.onDelay }),

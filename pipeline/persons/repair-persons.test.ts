@@ -4,6 +4,9 @@ import { toStorableJson } from '../../engines/body/storable-text.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { toCopyTime } from '../../schema/wire/persons-copies.ts'
 import type { MergeUpdate, PersonUpdate } from '../../schema/wire/persons-update.ts'
+import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
+import { PERSONS_PARTITIONS, personsSubject } from '../../schema/wire/streams.ts'
 import { createRandom } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { compareCopies } from './testing/compare-copies.ts'
@@ -15,7 +18,7 @@ import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStor
 /** Each sequence has a project of its own. `npm run check:persons` takes 200. */
 const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? 10)
 
-t.test(`${SEQUENCES} random sequences of merges, splits and undos, in the real stores`, async (t) => {
+t.test(`${SEQUENCES} random sequences of merges, splits, undos and dead letters, in the real stores`, async (t) => {
   const stores = await startPersonsStores(t, { projects: SEQUENCES })
   await stores.clickhouse.client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3) + INTERVAL 1 DAY, (now64(3), '')" })
   stores.start({ repairsPollIntervalMs: 50 })
@@ -25,8 +28,9 @@ t.test(`${SEQUENCES} random sequences of merges, splits and undos, in the real s
   for (let i = 0; i < Math.max(...sequences.map(({ length }) => length)); i++) {
     const steps = sequences.flatMap((sequence, n) =>
       sequence.slice(i, i + 1).map((step) => ({ project: n + 1, step, sequence })))
-    await Promise.all([applyUpdates(stores, steps), requestRepairs(stores, steps)])
+    await Promise.all([applyUpdates(stores, steps), deadLetter(stores, steps), requestRepairs(stores, steps)])
   }
+  await replayLetters(stores)
   await noCopiesWait(stores)
 
   for (const [n, steps] of sequences.entries()) {
@@ -39,7 +43,7 @@ t.test(`${SEQUENCES} random sequences of merges, splits and undos, in the real s
     t.same(persons, expected, `sequence ${n}`)
   }
   t.same(await compareCopies(stores), [], 'copies in ClickHouse')
-  t.ok(sequences.flat().filter(({ kind }) => kind !== 'update').length >= SEQUENCES, 'there were repairs')
+  for (const kind of ['split', 'letter']) t.ok(sequences.flat().filter((step) => step.kind === kind).length >= SEQUENCES / 2, `there was a ${kind}`)
 })
 
 t.test('a repair reads only related persons, holds no other up, and waits until updates are applied', async (t) => {
@@ -100,6 +104,21 @@ t.test('a repair reads only related persons, holds no other up, and waits until 
   await applied
   await waitFor(async () => await isDone(early))
   t.same((await readPersons(sql, 1)).map(({ distinctIds }) => distinctIds), [['anon'], ['jo'], ['phone']])
+
+  // A merge that was refused before a split, and one after it.
+  const third = { ...second, ...origin(), otherDistinctId: 'tab' }
+  const letter = (note: string): ProjectStep =>
+    ({ project: 1, step: { kind: 'letter', update: { ...third, ...origin(), set: { [note]: true } } }, sequence: [] })
+  await applyUpdates(stores, [stepOf(third)])
+  await deadLetter(stores, [letter('before')])
+  const [split] = await sql<[{ id: number }]>`
+    INSERT INTO person_repairs (project_id, person_uuid, kind, parts, distinct_ids) VALUES (1, ${personUuid(1, 'jo')}, 'split', '[["tab"]]', '{tab}') RETURNING id`
+  await waitFor(async () => await isDone(split.id))
+  await replayLetters(stores)
+  t.match((await readPersons(sql, 1)).slice(1), [{ distinctIds: ['jo'], properties: { before: true } }, { distinctIds: ['phone'] }, { distinctIds: ['tab'] }])
+  await deadLetter(stores, [letter('after')])
+  await replayLetters(stores)
+  t.match((await readPersons(sql, 1)).slice(1), [{ distinctIds: ['jo', 'tab'], properties: { before: true, after: true } }, { distinctIds: ['phone'] }])
 })
 
 async function publishAndApply (
@@ -116,18 +135,40 @@ async function applyUpdates (
   stores: PersonsStores, steps: readonly ProjectStep[]
 ): Promise<void> {
   const { clickhouse } = stores
-  const updates = steps.flatMap(({ step }) => step.kind === 'update' ? [step.update] : [])
-  for (const update of updates) {
-    Object.assign(update, toStorableJson(update))
-    update.receivedAt = Date.now()
-    update.timestamp = update.receivedAt - update.timestamp % 1000
-  }
+  const updates = receive(steps, 'update')
   const values = updates.map((update) => ({
     project_id: update.projectId, uuid: update.uuid, distinct_id: update.distinctId,
     timestamp: toCopyTime(update.timestamp), received_at: toCopyTime(update.receivedAt), ...eventOf(update)
   }))
   await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
   await publishAndApply(stores, updates)
+}
+
+/** As if the pipeline had refused them; repairs do not find their events. */
+async function deadLetter ({ connection }: PersonsStores, steps: readonly ProjectStep[]): Promise<void> {
+  for (const { receivedAt: _, ...update } of receive(steps, 'letter')) {
+    const { projectId, uuid } = update
+    await publishDeadLetter(connection, {
+      stage: 'persons', reason: 'not_applicable', error: 'planted', subject: personsSubject(projectId % PERSONS_PARTITIONS), project: projectId,
+      headers: {}, body: Buffer.from(JSON.stringify([update])), id: uuid
+    })
+  }
+}
+
+async function replayLetters ({ connection, publishRaw, waitUntilApplied }: PersonsStores): Promise<void> {
+  await replayDeadLetters(connection)
+  for (let partition = 0; partition < PERSONS_PARTITIONS; partition++) await publishRaw(partition, '[]')
+  await waitUntilApplied()
+}
+
+function receive (steps: readonly ProjectStep[], kind: 'update' | 'letter'): ReplayedUpdate[] {
+  const updates = steps.flatMap(({ step }) => 'update' in step && step.kind === kind ? [step.update] : [])
+  for (const update of updates) {
+    Object.assign(update, toStorableJson(update))
+    update.receivedAt = Date.now()
+    update.timestamp = update.receivedAt - update.timestamp % 1000
+  }
+  return updates
 }
 
 function eventOf (update: PersonUpdate | MergeUpdate): { event: string, properties: string } {
@@ -146,7 +187,7 @@ function eventOf (update: PersonUpdate | MergeUpdate): { event: string, properti
 
 async function requestRepairs ({ sql }: PersonsStores, steps: readonly ProjectStep[]): Promise<void> {
   for (const { project, step, sequence } of steps) {
-    if (step.kind === 'update') continue
+    if (step.kind === 'update' || step.kind === 'letter') continue
     const ids = step.kind === 'split'
       ? step.parts.flat()
       : sequence.flatMap((each) =>

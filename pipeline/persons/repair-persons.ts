@@ -129,7 +129,7 @@ async function repair (request: Request, attempt: Attempt, deps: RepairDeps, sig
       await writeRepaired(transaction, { project, version, stored, after })
       const named = [...request.ids, ...stored.find(({ uuid }) => uuid === request.person)?.distinctIds ?? []]
       const concerned = after.filter(({ distinctIds }) => distinctIds.some((each) => named.includes(each)))
-      if (request.kind === 'undo') await transaction`UPDATE persons_projects SET undone_at = now() WHERE project_id = ${project}`
+      await transaction`UPDATE persons_projects SET undone_at = now() WHERE project_id = ${project}`
       await transaction`
         UPDATE person_repairs SET done_at = to_timestamp(${at / 1000}), person_uuids = ${concerned.map(({ uuid }) => uuid)}::uuid[] WHERE id = ${id}`
       return concerned.length

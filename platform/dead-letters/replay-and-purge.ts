@@ -105,13 +105,12 @@ async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): 
   if (letter.subject === null) return false
   const message = headers()
   const own = new Set<string>(Object.values(DEAD_LETTER_HEADER))
-  for (const [name, value] of Object.entries(all)) {
-    if (!own.has(name) && !name.startsWith('Nats-')) message.set(name, value)
-  }
+  for (const [name, value] of Object.entries(all)) if (!own.has(name) && !name.startsWith('Nats-')) message.set(name, value)
   // The events may have come again while the letter waited, by another route and through another partition.
   message.set(HEADER.lookUp, '1')
   // The books know its events: they were accepted before.
   if (letter.stage === 'writer') message.set(HEADER.replayed, '1')
+  if (letter.stage === 'persons') message.set(HEADER.received, String(Date.parse(letter.time)))
   await jetstream(connection).publish(letter.subject, body, { msgID: `replay:${letter.id}:${letter.time}`, headers: message })
   return true
 }

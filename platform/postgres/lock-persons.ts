@@ -7,7 +7,7 @@ import type { TransactionSql } from './connect-postgres.ts'
  * commits: a merge and every other change of either side run one after the other. Projects are locked in the order of
  * their ids, which prevents deadlocks.
  *
- * @param past  Gets the projects that had an erasure or an undone merge.
+ * @param past  Gets the projects that had an erasure or a repair.
  * @returns by project, the version of all changes under this lock. It grows with each lock, even if the clock goes
  *   back, and it is the time in microseconds, so it also grows after a restored backup. Projects that do not exist are
  *   absent.

@@ -15,7 +15,7 @@ interface UpdateOrigin {
   uuid: string
   /** Time of the event, epoch milliseconds. */
   timestamp: number
-  /** When it was received, epoch milliseconds: only of an update that is applied again, from the stored event. */
+  /** When it was received, epoch milliseconds: only of what is applied later, from a stored event or a dead letter. */
   receivedAt?: number
 }
 

@@ -97,7 +97,7 @@ export const HEADER = {
   layout: 'Millrace-Layout',
   /** Rows in the frame; the payload starts with as many fingerprints (`schema/wire/frame-message.ts`). */
   rows: 'Millrace-Rows',
-  /** When the first event of the message was received, in epoch milliseconds. */
+  /** When the first event of the message was received, epoch milliseconds. In PERSONS: when a replayed letter was. */
   received: 'Millrace-Received',
   /** Id of the first request whose events are in the message, for tracing. */
   request: 'Millrace-Request',

@@ -59,6 +59,24 @@ t.test('erased and anonymised people, and erased events, stay away after an impo
     t.match(texts['cohorts.jsonl'], [{ name: 'living' }])
     t.same(texts['events.jsonl']?.map(({ uuid }) => uuid).sort(), history.filter(({ distinct_id: id }) => String(id).startsWith(veiled[0]!)).map(({ uuid }) => uuid).sort())
   })
+  await t.test('letters stay with the part of a split person that they are about', async (t) => {
+    const [id, device] = ['other-7', 'other-7-device']
+    await plantDeadLetter(stack, device)
+    await plantDeadLetter(stack, id, { kind: 'merge', how: 'identify', otherDistinctId: device })
+    const personsOf = async () => await stack.sql<{ id: string, person: string, note: string }[]>`
+      SELECT distinct_id AS id, uuid AS person, properties->>'note' AS note FROM person_distinct_ids AS d JOIN persons AS p ON p.id = person_id
+      WHERE distinct_id IN (${id}, ${device}) ORDER BY 1`
+    await call(stack, `persons/${(await personsOf())[0]!.person}/split/`, { distinct_ids: [device] })
+    for (const own of [id, device]) {
+      const file = path.join(root, `${own}.zip`)
+      const written = await runCaptured(['persons', 'export', own, file], env)
+      t.equal(written.code, 0, written.err)
+      t.match((await readZip(file))['dead_letters.jsonl'], [{ item: { distinctId: own } }], own)
+    }
+    await call(stack, 'dead_letters/replay/', {})
+    await waitFor(async () => (await personsOf()).every(({ id, note }) => note === `letter of ${id}`))
+    t.equal(new Set((await personsOf()).map(({ person }) => person)).size, 2, 'the replayed merge is from before the split')
+  })
   await t.test('anonymised persons leave all counts as they were', async (t) => {
     const before = await readCounts(stack)
     const args = ['persons', 'anonymise', veiled[0]!, `${veiled[1]}-device`, '--remove', 'note', '--remove', 'email']
@@ -162,12 +180,15 @@ async function readZip (file: string): Promise<Record<string, Record<string, unk
 interface Erased { found: { where: string, count: number }[], done_at: string | null }
 
 async function erase (stack: Stack, ids: readonly string[]): Promise<Erased> {
-  const response = await fetch(`${stack.url}/api/projects/1/erasures/`, {
-    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` },
-    body: JSON.stringify({ distinct_ids: ids })
+  return await call(stack, 'erasures/', { distinct_ids: ids })
+}
+
+async function call (stack: Stack, path: string, body: object): Promise<any> {
+  const response = await fetch(`${stack.url}/api/projects/1/${path}`, {
+    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` }, body: JSON.stringify(body)
   })
   if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
-  return await response.json() as Erased
+  return await response.json()
 }
 
 async function count (stack: Stack): Promise<number> {
@@ -192,23 +213,20 @@ async function plantNotifications (stack: Stack, id: string): Promise<void> {
   await connection.close()
 }
 
-async function plantDeadLetter (stack: Stack, id: string): Promise<void> {
+async function plantDeadLetter (stack: Stack, id: string, more: object = {}): Promise<void> {
   const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
-  await publishDeadLetter(connection, { ...letterOf(id), id: `test:${id}` })
+  await publishDeadLetter(connection, { ...letterOf(id, more), id: `test:${id}` })
   await connection.close()
 }
 
 /** A letter that was copied before the erasure, and is published again after it. */
 async function replayOldLetter (stack: Stack, id: string): Promise<void> {
   await plantDeadLetter(stack, id)
-  const response = await fetch(`${stack.url}/api/projects/1/dead_letters/replay/`, {
-    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` }, body: '{}'
-  })
-  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
+  await call(stack, 'dead_letters/replay/', {})
 }
 
-function letterOf (id: string) {
-  const update = { kind: 'person', projectId: 1, uuid: randomUUID(), timestamp: Date.now() - 3_600_000, distinctId: id, set: { note: `letter of ${id}` } }
+function letterOf (id: string, more: object) {
+  const update = { kind: 'person', projectId: 1, uuid: randomUUID(), timestamp: Date.now() - 3_600_000, distinctId: id, set: { note: `letter of ${id}` }, ...more }
   return {
     stage: 'persons', reason: 'not_applicable', error: 'planted', subject: personsSubject(1), sequence: 1, project: 1, uuid: update.uuid, headers: {},
     body: Buffer.from(JSON.stringify([update]))

@@ -1,7 +1,6 @@
 /** Removes events so that the books know of each of them. */
 import { LEDGER_TABLE } from '../../../schema/wire/ledger.ts'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows, systemTable } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
 import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { type ErasedEvents, erasedCondition } from '../../../schema/wire/erased-ids.ts'
@@ -226,9 +225,6 @@ export function conditionsOf (removal: EventRemoval): { where: string, params: R
   }
 }
 
-/** No insert runs for longer, in milliseconds. For logins from before they were allowed to see what runs. */
-const BLIND_MARGIN_MS = 120_000
-
 /** Clocks of the nodes of a cluster differ by less than this, in milliseconds. */
 const CLUSTER_MARGIN_MS = 1000
 
@@ -239,17 +235,10 @@ const CLUSTER_MARGIN_MS = 1000
 export async function findSettledMoment (
   { clickhouse, cluster = '' }: Pick<RemovalDeps, 'clickhouse' | 'cluster'>
 ): Promise<number> {
-  const now = 'toUnixTimestamp64Milli(now64(3)) AS now'
-  try {
-    const [row] = await queryRows<{ now: string, elapsed: number }>(clickhouse, `
-      SELECT ${now}, max(elapsed) AS elapsed FROM ${systemTable(cluster, 'processes')}
-      WHERE query_kind IN ('Insert', 'AsyncInsertFlush')`)
-    const runsForMs = Number(row?.elapsed ?? 0) * 1000
-    const marginMs = (runsForMs > 0 ? 1 : 0) + (cluster === '' ? 0 : CLUSTER_MARGIN_MS)
-    return Math.floor(Number(row?.now) - runsForMs - marginMs)
-  } catch (error) {
-    if (classifyClickHouseError(error).name !== 'ACCESS_DENIED') throw error
-    const [row] = await queryRows<{ now: string }>(clickhouse, `SELECT ${now}`)
-    return Number(row?.now) - BLIND_MARGIN_MS
-  }
+  const [row] = await queryRows<{ now: string, elapsed: number }>(clickhouse, `
+    SELECT toUnixTimestamp64Milli(now64(3)) AS now, max(elapsed) AS elapsed FROM ${systemTable(cluster, 'processes')}
+    WHERE query_kind IN ('Insert', 'AsyncInsertFlush')`)
+  const runsForMs = Number(row?.elapsed ?? 0) * 1000
+  const marginMs = (runsForMs > 0 ? 1 : 0) + (cluster === '' ? 0 : CLUSTER_MARGIN_MS)
+  return Math.floor(Number(row?.now) - runsForMs - marginMs)
 }

@@ -1,5 +1,7 @@
+import type { PersonsUpdate } from '../../../schema/wire/persons-update.ts'
 import { pickOne, type Random } from '../../../test/support/random.ts'
 import { foldUpdates } from '../fold-updates.ts'
+import { leaveOut } from '../leave-out-undone.ts'
 import { isIllegalDistinctId } from '../merge-persons.ts'
 import { finalPerson, PersonsState, type PersonState } from '../persons-state.ts'
 import { type Repair, type ReplayedUpdate, replayPersons, type WholePerson } from '../replay-persons.ts'
@@ -8,23 +10,38 @@ import type { Step } from './repaired-model.ts'
 
 const AT = Date.UTC(2026, 0)
 
-/** A sequence of updates, and repairs between them, with what the pipeline makes of it: one after the other. */
+/**
+ * A sequence of updates, and repairs and dead letters between them, with what the pipeline makes of it: one after the
+ * other, and the letters at the end.
+ */
 export function randomRepairs (random: Random, projectId = 1): { steps: Step[], persons: WholePerson[] } {
   const updates = randomUpdates(random, projectId, 4 + Math.floor(random() * 12))
     .map((update, i) => ({ ...update, timestamp: AT + Math.floor(random() * 1000), receivedAt: AT + 2 * i }))
   const steps: Step[] = []
   const done: Repair[] = []
+  const received: ReplayedUpdate[] = []
+  const letters: ReplayedUpdate[] = []
   let persons: WholePerson[] = []
-  for (const [i, update] of updates.entries()) {
+  for (const update of updates) {
+    if (random() < 0.15) {
+      letters.push(update)
+      steps.push({ kind: 'letter', update })
+      continue
+    }
     persons = apply(persons, update)
+    received.push(update)
     steps.push({ kind: 'update', update })
     if (random() > 0.3) continue
-    const received = updates.slice(0, i + 1)
     const repair = randomRepair(random, received, persons)
     if (repair === null) continue
     persons = replayPersons(received, persons, done, repair)
     done.push(repair)
     steps.push(repair)
+  }
+  const splits = done.flatMap((repair) => repair.kind === 'split' ? [{ ...repair, projectId }] : [])
+  const undone = new Set(done.flatMap((repair) => repair.kind === 'undo' ? [repair.uuid] : []))
+  for (const letter of letters) {
+    for (const update of leaveOut(letter, { erased: new Map(), undone, splits })) persons = apply(persons, update)
   }
   return { steps, persons }
 }
@@ -44,7 +61,7 @@ function randomRepair (
   }
 }
 
-function apply (persons: readonly WholePerson[], update: ReplayedUpdate): WholePerson[] {
+function apply (persons: readonly WholePerson[], update: PersonsUpdate): WholePerson[] {
   const state = new PersonsState()
   const ids = new Map<string, PersonState>()
   for (const { distinctIds, ...person } of persons) {

@@ -2,7 +2,8 @@ import { personUuid } from '../../../schema/wire/identity.ts'
 import { isIllegalDistinctId } from '../merge-persons.ts'
 import type { Repair, ReplayedUpdate, WholePerson } from '../replay-persons.ts'
 
-export type Step = { kind: 'update', update: ReplayedUpdate } | Repair
+/** A letter is an update that is refused where it stands, and replayed after all other steps. */
+export type Step = { kind: 'update', update: ReplayedUpdate } | { kind: 'letter', update: ReplayedUpdate } | Repair
 
 /** What happened to a person, in order: something that an id did, or another person that was merged into it. */
 type Entry =
@@ -12,21 +13,24 @@ type Entry =
 /**
  * What a sequence of updates and repairs makes of persons, as plainly as it can be said: each person is the tree of
  * what happened to it. An undone merge is left out from the beginning, and all that follows is decided anew; a split
- * cuts the tree into those of its parts.
+ * cuts the tree into those of its parts. A replayed letter joins no ids that were parted after it.
  */
 export function replayModel (steps: readonly Step[], projectId = 1): WholePerson[] {
   const undone = new Set(steps.map((step) => step.kind === 'undo' ? step.uuid : null))
   let persons: Entry[][] = []
   const find = (id: string): Entry[] | undefined => persons.find((person) => idsOf(person).includes(id))
-  for (const step of steps) {
+  const replays = steps.flatMap((step, i) => step.kind === 'letter' ? [{ kind: 'replay' as const, update: step.update, later: steps.slice(i) }] : [])
+  for (const step of [...steps, ...replays]) {
     if (step.kind === 'split') {
       const cells = [...step.parts, persons.flatMap(idsOf).filter((id) => !step.parts.flat().includes(id))]
       persons = persons.flatMap((person) => cells.map((ids) => cut(person, ids)).filter((part) => part.length > 0))
-    } else if (step.kind === 'update') {
+    } else if (step.kind === 'update' || step.kind === 'replay') {
       const { update } = step
       const isUndone = undone.has(update.uuid)
       let identifies = update.kind === 'person' ? update.identify === true : isUndone && update.how === 'identify'
-      if (update.kind === 'merge' && !isUndone) identifies = merge(update)
+      if (update.kind === 'merge' && !isUndone) {
+        identifies = step.kind === 'replay' && isParted(update, step.later) ? update.identify !== false : merge(update)
+      }
       let person = find(update.distinctId)
       if (person === undefined) persons.push(person = [])
       person.push({ id: update.distinctId, update, timestamp: update.timestamp, identifies })
@@ -55,6 +59,11 @@ export function replayModel (steps: readonly Step[], projectId = 1): WholePerson
     }
     return update.identify !== false || (target !== undefined && target !== source)
   }
+}
+
+function isParted ({ distinctId, otherDistinctId }: ReplayedUpdate & { kind: 'merge' }, later: readonly Step[]): boolean {
+  return ![distinctId, otherDistinctId].some(isIllegalDistinctId) && later.some((step) =>
+    step.kind === 'split' && step.parts.some((part) => part.includes(distinctId) !== part.includes(otherDistinctId)))
 }
 
 function idsOf (person: readonly Entry[]): string[] {
