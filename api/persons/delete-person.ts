@@ -6,13 +6,7 @@ import { personUuid } from '../../schema/wire/identity.ts'
 import { COPY_TABLES, encodeCopies, noCopies, type PersonsCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
 import { findPersonByUuid } from './find-person.ts'
 
-export interface DeletePersonRequest {
-  projectId: number
-  /** The person's id as events or answers show it, also one from before a merge. */
-  uuid: string
-  /** Also delete the events received so far, of all distinct ids of the person. */
-  withEvents: boolean
-}
+interface DeletedPerson { projectId: number, uuid: string, withEvents: boolean }
 
 /** What an erasure names: the ids that were asked for, and all others of their persons. */
 export interface ErasedPersons {
@@ -30,16 +24,18 @@ const POLL_INTERVAL_MS = 200
  * Deletes a person in Postgres, and waits while the pipeline deletes its rows in ClickHouse
  * (`pipeline/persons/deletion/`). Once this returns, the deletion is recorded and cannot be undone.
  *
+ * @param person.uuid  As events or answers show it, also one from before a merge.
+ * @param person.withEvents  Also delete the events received so far, of all its distinct ids.
  * @param deps.waitMs  Longest wait for the pipeline, in milliseconds; it goes on afterwards.
  * @returns whether ClickHouse has no row of the person any more; null when there is no such person.
  * @throws when Postgres is unavailable, or ClickHouse while it is needed to resolve an id from before a merge.
  */
 export async function deletePerson (
-  request: DeletePersonRequest, deps: { sql: Sql, clickhouse: ClickHouse, waitMs: number }
+  person: DeletedPerson, deps: { sql: Sql, clickhouse: ClickHouse, waitMs: number }
 ): Promise<{ uuid: string, isDone: boolean } | null> {
   const { sql, waitMs } = deps
-  const uuid = await findPersonByUuid(deps, request.projectId, request.uuid)
-  const id = uuid === null ? null : await recordDeletion(sql, { ...request, uuid })
+  const uuid = await findPersonByUuid(deps, person.projectId, person.uuid)
+  const id = uuid === null ? null : await recordDeletion(sql, { ...person, uuid })
   return uuid === null || id === null ? null : { uuid, isDone: await waitForDeletion(sql, id, waitMs) !== null }
 }
 
@@ -57,7 +53,7 @@ export async function waitForDeletion (sql: Sql, id: number, waitMs: number): Pr
  * @param person.uuid  The person's current uuid; see `findPersonByUuid`.
  * @returns the id of the record; null when there is no such person.
  */
-async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: DeletePersonRequest): Promise<number | null> {
+async function recordDeletion (sql: Sql, { projectId, uuid, withEvents }: DeletedPerson): Promise<number | null> {
   return await sql.begin(async (transaction) => {
     const version = (await lockPersons(transaction, [projectId])).get(projectId)
     const [found] = await transaction<{ id: number, uuid: string }[]>`

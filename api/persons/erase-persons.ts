@@ -13,11 +13,6 @@ import { personUuid } from '../../schema/wire/identity.ts'
 import { anonymisePersons } from './anonymise-persons.ts'
 import { type ErasedPersons, removePersons } from './delete-person.ts'
 
-export interface EraseDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-}
-
 export interface Found { where: string, count: number }
 
 /** What is asked for: everything of distinct ids, or the events of a filter. */
@@ -55,7 +50,7 @@ const NAMED_WITHIN = 20_000
 
 /** Counts what both stores have of these ids. */
 export async function countErased (
-  { sql, clickhouse }: EraseDeps, { projectId, ids, persons, uuids }: ErasedPersons
+  { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }, { projectId, ids, persons, uuids }: ErasedPersons
 ): Promise<Found[]> {
   const rowIds = persons.map(({ id }) => id)
   const [counts] = await sql<[Record<string, number>]>`

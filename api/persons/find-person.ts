@@ -1,7 +1,7 @@
-import { MillraceError } from '../../engines/errors.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -9,8 +9,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * Finds a person by the id that events or answers show, also by one from before a merge.
  *
  * @returns the person's current uuid; null when there is no such person.
- * @throws {MillraceError} `MILLRACE_MERGED_PERSONS_UNAVAILABLE` when no person has the id and ClickHouse, which
- *   has the ids of merged persons, does not answer.
+ * @throws {HttpError} 503 when no person has the id and ClickHouse does not answer.
  */
 export async function findPersonByUuid (
   deps: { sql: Sql, clickhouse: ClickHouse }, projectId: number, uuid: string
@@ -34,15 +33,10 @@ export async function findPersonByDistinctId (
 }
 
 async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<string | null> {
-  try {
-    const [override] = await queryRows<{ person_id: string }>(clickhouse, `
-      SELECT person_id FROM person_overrides FINAL WHERE project_id = {project: UInt32} AND old_person_id = {uuid: UUID}`,
-    { project: projectId, uuid })
-    return override?.person_id ?? null
-  } catch (cause) {
-    throw new MillraceError('MILLRACE_MERGED_PERSONS_UNAVAILABLE',
-      'ClickHouse, which remembers the ids of merged persons, does not answer', { action: 'retry', cause })
-  }
+  const [override] = await queryRows<{ person_id: string }>(clickhouse, `
+    SELECT person_id FROM person_overrides FINAL WHERE project_id = {project: UInt32} AND old_person_id = {uuid: UUID}`,
+  { project: projectId, uuid }).catch((error: unknown) => { throw describeClickHouseError(error, 'which has the ids of merged persons') })
+  return override?.person_id ?? null
 }
 
 async function confirmPerson (sql: Sql, projectId: number, uuid: string): Promise<string | null> {

@@ -12,7 +12,6 @@ import { toDistinctId } from '../../schema/wire/identity.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { orNotFound } from '../http/answer-errors.ts'
-import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { optional, string } from '../http/json-schema.ts'
 import { routesOf } from '../http/routes.ts'
 import type { ErasedPersons } from './delete-person.ts'
@@ -71,9 +70,7 @@ function zipFiles (deps: HandOutDeps, found: ErasedPersons): { stream: Readable,
 
 /** Somebody who is known from events only has an id there. */
 async function findIds ({ sql, clickhouse }: HandOutDeps, projectId: number, person: string): Promise<string[]> {
-  const uuid = await findPersonByUuid({ sql, clickhouse }, projectId, person).catch((error: unknown) => {
-    throw describeClickHouseError(error, 'which has the ids of merged persons')
-  })
+  const uuid = await findPersonByUuid({ sql, clickhouse }, projectId, person)
   const rows = uuid === null
     ? await queryRows<{ id: string }>(clickhouse, `
       SELECT DISTINCT distinct_id AS id FROM events WHERE project_id = {project: UInt32} AND person_id = {person: UUID} LIMIT 1`, { project: projectId, person })

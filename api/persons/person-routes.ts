@@ -1,14 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
-import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { findPersonByUuid } from './find-person.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { orNotFound } from '../http/answer-errors.ts'
-import { object, optional, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
+import { object, optional, type Row, timeOrNull } from '../http/json-schema.ts'
 import { newestBy, selectPage } from '../http/list-queries.ts'
-import type { PageContent } from '../http/pagination.ts'
 import type { NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
@@ -45,7 +43,17 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
 
   routes.list('/', {
     summary: 'List persons', description: 'Newest first.', query: personQuery, item: { $ref: 'Person#' }
-  }, async ({ query }, { projectId }) => await listPersonPage(sql, projectId, query))
+  }, async ({ query }, { projectId }) => {
+    const { distinct_id: distinctId, search } = query
+    const page = await selectPage<PersonRow>(sql, query, {
+      order: 'newest persons', keys: newestBy(sql`persons.id`),
+      select: personColumns(sql), from: sql`persons`,
+      where: sql`project_id = ${projectId}
+        ${distinctId === undefined ? sql`` : haveId(sql, projectId, sql`distinct_id = ${toDistinctId(distinctId)}`)}
+        ${search === undefined ? sql`` : haveId(sql, projectId, sql`starts_with(distinct_id, ${toDistinctId(search)})`)}`
+    })
+    return { ...page, results: page.results.map(toListedPerson) }
+  })
 
   routes.list('/deletions', {
     summary: 'List deletions of persons', query: deletionsQuery, item: deletionSchema,
@@ -60,7 +68,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     summary: 'Show a person', description: 'By person id, including ids from before a merge.',
     params: uuidParams, answer: { $ref: 'Person#' }
   }, async ({ params: { id } }, { projectId }) => {
-    const uuid = await findPersonByUuid(deps, projectId, id).catch((error: unknown) => { throw translate(error) })
+    const uuid = await findPersonByUuid(deps, projectId, id)
     return orNotFound(uuid === null ? null : await readListedPerson(sql, projectId, uuid))
   })
 
@@ -77,15 +85,8 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     }
   }, async ({ params: { id: uuid }, query: { delete_events: withEvents } }, { projectId }, reply) => {
     const deleted = await deletePerson({ projectId, uuid, withEvents }, { ...deps, waitMs })
-      .catch((error: unknown) => { throw translate(error) })
     return await reply.code(orNotFound(deleted).isDone ? 204 : 202).send()
   })
-}
-
-function translate (error: unknown): unknown {
-  if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNAVAILABLE') return error
-  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
-    'No current person has this id, and ids of merged persons cannot be looked up while ClickHouse is unavailable.', { cause: error })
 }
 
 type ListedPerson = Row<typeof personSchema>
@@ -107,20 +108,6 @@ const personQuery = pageQuery({
   distinct_id: { type: 'string', description: 'Only the person of this distinct id.' },
   search: { type: 'string', maxLength: 400, description: 'Only persons with a distinct id that begins with this text.' }
 })
-
-async function listPersonPage (
-  sql: Sql, projectId: number, query: Value<typeof personQuery>
-): Promise<PageContent<ListedPerson>> {
-  const { distinct_id: distinctId, search } = query
-  const page = await selectPage<PersonRow>(sql, query, {
-    order: 'newest persons', keys: newestBy(sql`persons.id`),
-    select: personColumns(sql), from: sql`persons`,
-    where: sql`project_id = ${projectId}
-      ${distinctId === undefined ? sql`` : haveId(sql, projectId, sql`distinct_id = ${toDistinctId(distinctId)}`)}
-      ${search === undefined ? sql`` : haveId(sql, projectId, sql`starts_with(distinct_id, ${toDistinctId(search)})`)}`
-  })
-  return { ...page, results: page.results.map(toListedPerson) }
-}
 
 /** Reads one person by its current uuid; null if it does not exist. */
 async function readListedPerson (sql: Sql, projectId: number, uuid: string): Promise<ListedPerson | null> {

@@ -8,12 +8,11 @@ import { fileName, offerFile } from '../offer-file.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Facts, Show } from '../states.tsx'
-import { DeletePerson } from './delete-person.tsx'
 import type { Person } from './person.ts'
 
 type Erased = Answer<'/api/projects/{project_id}/erasures', 'post'>
 
-type Way = 'delete' | 'erase' | 'anonymise'
+type Way = 'erase' | 'anonymise'
 
 /** What can be done with a person as a whole. */
 export function PersonActions ({ person }: { person: Person }) {
@@ -21,7 +20,6 @@ export function PersonActions ({ person }: { person: Person }) {
   const [done, setDone] = useState<Erased>()
   const { isBusy, run, failure } = useAction(async () => offerFile(
     await fetchFile(`/api/projects/${projectId.value}/persons/export`, { query: { person: person.uuid } }), fileName(person.name, 'zip')))
-  const onClose = (): void => setWay(undefined)
   return (
     <>
       <p class='actions'>
@@ -30,7 +28,6 @@ export function PersonActions ({ person }: { person: Person }) {
           <>
             <button type='button' onClick={() => setWay('anonymise')}>Anonymise …</button>
             <button type='button' onClick={() => setWay('erase')}>Erase everything …</button>
-            <button type='button' onClick={() => setWay('delete')}>Delete this person …</button>
           </>
         )}
       </p>
@@ -40,8 +37,7 @@ export function PersonActions ({ person }: { person: Person }) {
           {done.done_at === null ? 'Recorded: it continues in the background.' : 'Done: a count found nothing left.'} Check yourself: {done.not_searched.map(({ what }) => what).join('; ')}.
         </p>
       )}
-      {way === 'delete' && <DeletePerson person={person} onClose={onClose} />}
-      {(way === 'erase' || way === 'anonymise') && <ErasePerson person={person} way={way} onDone={setDone} onClose={onClose} />}
+      {way !== undefined && <ErasePerson person={person} way={way} onDone={setDone} onClose={() => setWay(undefined)} />}
     </>
   )
 }
@@ -52,7 +48,7 @@ const ABOUT = {
 }
 
 /** Shows what a dry run counts before the word is typed. */
-function ErasePerson ({ person, way, onDone, onClose }: { person: Person, way: 'erase' | 'anonymise', onDone: (done: Erased) => void, onClose: () => void }) {
+function ErasePerson ({ person, way, onDone, onClose }: { person: Person, way: Way, onDone: (done: Erased) => void, onClose: () => void }) {
   const [removed, setRemoved] = useState('')
   const names = removed.split(',').map((name) => name.trim()).filter((name) => name !== '')
   const body = { distinct_ids: person.distinct_ids, ...way === 'anonymise' && { anonymise: true, remove_properties: names } }

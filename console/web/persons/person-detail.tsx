@@ -33,7 +33,7 @@ function Gone ({ id }: { id: string }) {
     <>
       <h1>No such person</h1>
       {may('event:read') && <p>Of people who were never identified and have no properties, only <a {...linkTo(`/projects/${projectId.value}/stored?person=${encodeURIComponent(id)}`)}>the events</a> are stored.</p>}
-      <p>No person has the id <code>{showText(id, 60)}</code>. Perhaps the person <a {...linkTo(`/projects/${projectId.value}/persons/deletions/${encodeURIComponent(id)}`)}>was deleted</a>.</p>
+      <p>No person has the id <code>{showText(id, 60)}</code>. Perhaps the person was deleted.</p>
     </>
   )
 }

@@ -7,15 +7,12 @@ import { PAGE, Paged, Pager, Search, TypedFilter, useList, usePages } from '../p
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Select, Show, Time } from '../states.tsx'
-import { Deletions } from './delete-person.tsx'
 import { PersonDetail } from './person-detail.tsx'
 import type { Person } from './person.ts'
 
 export function PersonsScreen () {
-  const [, , , id, of] = path.value
-  if (id === 'deletions') return <Deletions key={of} person={of ?? ''} />
-  if (id !== undefined) return <PersonDetail key={id} id={id} />
-  return <PersonList />
+  const [, , , id] = path.value
+  return id === undefined ? <PersonList /> : <PersonDetail key={id} id={id} />
 }
 
 type Found = Answer<'/api/projects/{project_id}/persons/search'>
