@@ -1,7 +1,7 @@
 import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify'
 import { consoleRoutes } from '../console/server/console-routes.ts'
-import { findSessionKey, readCookies } from '../console/server/session-routes.ts'
+import { findSessionKey } from '../console/server/session-routes.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
 import { FORWARDED } from '../schema/wire/forwarded-request.ts'
@@ -168,13 +168,12 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   // SQL, questions and boards share the places that analysts have.
   const queries = new RunningQueries()
   const answerTile = createTileAnswers({ ...deps, queries })
-  await readCookies(app)
+  await app.register(loginRoutes, { ...deps, ...login })
   await app.register(managementRoutes, {
     ...deps, queries, answerTile,
     findSessionKey: async (request) => await findSessionKey(request, login)
   })
   await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
-  await app.register(loginRoutes, { ...deps, ...login })
   await app.register(consoleRoutes, login)
   return app
 }

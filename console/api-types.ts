@@ -14,3 +14,17 @@ type Body<Responses> = Responses extends { 200: { content: { 'application/json':
 
 /** The status of the installation. */
 export type Status = Schema<'Status'>
+
+/** Who is logged in: the answer of `/console/session`. */
+export interface Session {
+  email: string
+  first_name: string
+  /** How somebody logs in again; of a user with both, the password counts. */
+  login: 'key' | 'password' | 'provider'
+  scopes: readonly string[]
+  /** False for a key that is limited to some projects: it does not see the status of the installation. */
+  all_projects: boolean
+  /** Whether the role shows persons; a key's always does. */
+  sees_persons: boolean
+  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday', scopes: readonly string[] }[]
+}

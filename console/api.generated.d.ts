@@ -144,7 +144,7 @@ export interface paths {
         put?: never;
         /**
          * Invite a person to log in
-         * @description Creates the user, or gives an existing one these roles. The link sets a password, works once, and expires after 7 days. No mail is sent. For administrators of all projects.
+         * @description Creates the user, or gives an existing one these roles or, without any, only a new link. The link sets a password, works once, and expires after 7 days. No mail is sent. For administrators of all projects.
          *
          *     Requires the scope *.
          */
@@ -2935,7 +2935,7 @@ export interface paths {
         head?: never;
         /**
          * Change the roles of a user, or disable the user
-         * @description Disabling ends all sessions of the user and permanently revokes all keys that the user has or made. For administrators of all projects.
+         * @description Disabling permanently ends all sessions of the user and what `disabling_ends` counts. For administrators of all projects.
          *
          *     Requires the scope *.
          */
@@ -2956,6 +2956,28 @@ export interface paths {
         get: operations["getUsersMe"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/@me/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change your own password
+         * @description Only in a session of the console. Other sessions of the user and an open invitation end; keys stay.
+         *
+         *     Requires the scope user:write.
+         */
+        post: operations["postUsersMePassword"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5223,6 +5245,12 @@ export interface components {
         User: {
             /** Format: date-time */
             disabled_at: string | null;
+            /** @description What disabling the user ends permanently: keys that the user has or made, board links, and SQL in alerts. */
+            disabling_ends: {
+                board_links: number;
+                keys: number;
+                sql_alerts: number;
+            };
             distinct_id: string;
             /** Format: email */
             email: string;
@@ -5592,7 +5620,8 @@ export interface operations {
                      * @default
                      */
                     first_name?: string;
-                    roles: {
+                    /** @description Required for a new person. */
+                    roles?: {
                         /** @description Null: all projects, and the installation. */
                         project_id: number | null;
                         /** @enum {string} */
@@ -12890,6 +12919,33 @@ export interface operations {
                         /** Format: uuid */
                         uuid: string;
                     };
+                };
+            };
+        };
+    };
+    postUsersMePassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    current_password: string;
+                    password: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
                 };
             };
         };

@@ -1,4 +1,4 @@
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { selectLimits } from '../../platform/directory/read-keys.ts'
@@ -24,7 +24,7 @@ export type BoardLink = Row<{ type: 'object', required: string[], properties: ty
 interface BoardKey { projectId: number, boardId: number }
 
 /** The links of a board that have not expired, the newest first. */
-export async function listLinks (sql: Sql, { projectId, boardId }: BoardKey): Promise<BoardLink[]> {
+export async function listLinks (sql: SqlTemplates, { projectId, boardId }: BoardKey): Promise<BoardLink[]> {
   return await sql<BoardLink[]>`
     SELECT l.id, l.mask_value, ${selectCreatedBy(sql, sql`l.created_by`)}, l.created_at, l.expires_at
     FROM board_links l JOIN boards b ON b.id = l.board_id
@@ -41,7 +41,7 @@ export async function listLinks (sql: Sql, { projectId, boardId }: BoardKey): Pr
  * @throws {HttpError} 404 when the project has no such board.
  */
 export async function createLink (
-  sql: Sql, { projectId, boardId }: BoardKey,
+  sql: SqlTemplates, { projectId, boardId }: BoardKey,
   made: { userId: number, makers: readonly number[], mayShowSql: boolean, expiresAt: Date | null }
 ): Promise<BoardLink & { value: string }> {
   const key = mintKey('phl_')
@@ -88,8 +88,7 @@ export async function findSharedBoard (sql: Sql, keyHash: string): Promise<Share
          WHERE q.id = (tile ->> 'id')::integer AND q.id = ANY(l.saved_queries) AND q.project_id = b.project_id AND q.updated_at <= l.created_at)) AS tiles,
       ${selectLimits(sql, sql`l.made_by_users || l.created_by`)}
     FROM board_links l JOIN boards b ON b.id = l.board_id JOIN projects p ON p.id = b.project_id
-    WHERE l.key_hash = ${keyHash} AND (l.expires_at IS NULL OR l.expires_at > now())
-      AND NOT EXISTS (SELECT FROM users u WHERE u.id = ANY(l.made_by_users || l.created_by) AND u.disabled_at IS NOT NULL)`
+    WHERE l.key_hash = ${keyHash} AND (l.expires_at IS NULL OR l.expires_at > now())`
   if (found === undefined) return null
   const { limits, tiles, ...board } = found
   const maker = { scopes: ['*'], projectIds: null, limits }

@@ -8,7 +8,7 @@ import { type Access, limitRate, requireSql } from '../http/personal-key-access.
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { recordRequests } from '../people/record.ts'
-import { readMaker } from '../projects/key-rights.ts'
+import { changeKeys, readMaker } from '../projects/key-rights.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf } from '../queries/sql-routes.ts'
 import { answerSchema, definitionSchema } from '../questions/question-schemas.ts'
@@ -105,8 +105,11 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
       throw invalidField('expires_at', 'It must be in the future.')
     }
     const { projectId, userId, maySql } = access
-    const { users: makers } = await readMaker(sql, access)
-    return await createLink(sql, { projectId, boardId: id }, { userId, makers, mayShowSql: maySql, expiresAt })
+    // Disabling a user deletes links, and must find this one.
+    return await changeKeys(sql, async (tx) => {
+      const { users: makers } = await readMaker(tx, access)
+      return await createLink(tx, { projectId, boardId: id }, { userId, makers, mayShowSql: maySql, expiresAt })
+    })
   })
 
   routes.delete('/:id/links/:link_id', {

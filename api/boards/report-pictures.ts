@@ -22,7 +22,7 @@ export async function reportPictureRoutes (app: FastifyInstance, { sql }: { sql:
     const [found] = await sql<Found[]>`
       SELECT p.png, p.shows_sql AS "showsSql", a.project_id AS "projectId", ${selectLimits(sql, sql`a.made_by_users`)}
       FROM report_pictures p JOIN alerts a ON a.id = p.alert_id
-      WHERE p.key_hash = ${hashPersonalKey(key)} AND p.created_at > now() - interval '30 days'
+      WHERE p.key_hash = ${hashPersonalKey(key)} AND p.created_at > now() - interval '30 days' AND (a.may_run_sql OR NOT p.shows_sql)
         AND NOT EXISTS (SELECT FROM users u WHERE u.id = ANY(a.made_by_users) AND u.disabled_at IS NOT NULL)`
     if (found === undefined || !mayShow(found)) throw notFound()
     return await reply.type('image/png').header('cache-control', 'no-store').send(found.png)

@@ -2,12 +2,17 @@ import { HttpError } from '../../engines/errors.ts'
 import { actors } from '../../platform/postgres/actor.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import type { Membership } from '../../schema/roles.ts'
+import { toStoredEmail } from '../projects/users.ts'
+import { spendInvitation } from './log-in.ts'
 import type { Identity } from './oidc.ts'
 
 /** Why somebody known to the provider has no account here: the console has the words. */
 export type Refusal = 'no_role' | 'account_exists' | 'disabled'
 
-interface Admission { roles: Membership[], invited: number | null, address: string }
+/** An invitation that is used, and its user. */
+export interface Invited { userId: number, token: string }
+
+interface Admission { roles: Membership[], invited: Invited | null, address: string }
 
 /** @throws {HttpError} 401 with a `Refusal` as the code. */
 function refuse (code: Refusal, detail: string): never {
@@ -17,7 +22,7 @@ function refuse (code: Refusal, detail: string): never {
 /**
  * Finds or creates the user of an identity, with the roles that its claims give now.
  *
- * @param invited  The user of an invitation, whose account is bound to the identity.
+ * @param invited  Its account is bound to the identity.
  * @returns the id of the user.
  */
 export async function admitIdentity (
@@ -26,15 +31,16 @@ export async function admitIdentity (
   const { issuer, subject } = identity
   const [known] = await sql<{ id: number }[]>`
     SELECT id FROM users WHERE oidc_issuer = ${issuer} AND oidc_subject = ${subject}`
-  return await actors.run({ user_id: known?.id ?? invited, address }, async () => await sql.begin(async (tx) => {
+  const user = known?.id ?? invited?.userId ?? null
+  return await actors.run({ user_id: user, address }, async () => await sql.begin(async (tx) => {
     const id = known?.id ??
       (invited === null ? await createFor(tx, identity, roles) : await bind(tx, identity, invited))
     await replaceRoles(tx, id, roles)
-    const [user] = await tx<{ isDisabled: boolean, hasRole: boolean }[]>`
+    const [found] = await tx<{ isDisabled: boolean, hasRole: boolean }[]>`
       SELECT disabled_at IS NOT NULL AS "isDisabled", EXISTS (SELECT FROM memberships WHERE user_id = users.id) AS "hasRole"
       FROM users WHERE id = ${id}`
-    if (user?.isDisabled !== false) refuse('disabled', 'The account is disabled.')
-    return { id, hasRole: user.hasRole }
+    if (found?.isDisabled !== false) refuse('disabled', 'The account is disabled.')
+    return { id, hasRole: found.hasRole }
   })).then(({ id, hasRole }) => {
     // After the commit: that the roles are gone must stay.
     if (!hasRole) refuse('no_role', 'Your account at the identity provider has no role here.')
@@ -46,7 +52,7 @@ async function createFor (
   tx: TransactionSql, { issuer, subject, email, firstName }: Identity, roles: Membership[]
 ): Promise<number> {
   if (roles.length === 0) refuse('no_role', 'Your account at the identity provider has no role here.')
-  const address = email === '' ? `${subject}@${URL.parse(issuer)?.hostname ?? issuer}` : email.trim().toLowerCase()
+  const address = toStoredEmail(email === '' ? `${subject}@${URL.parse(issuer)?.hostname ?? issuer}` : email)
   const [created] = await tx<{ id: number }[]>`
     INSERT INTO users (email, first_name, has_roles, oidc_issuer, oidc_subject)
     VALUES (${address.slice(0, 254)}, ${firstName.slice(0, 150)}, true, ${issuer}, ${subject}) ON CONFLICT DO NOTHING RETURNING id`
@@ -54,8 +60,8 @@ async function createFor (
   return created?.id ?? refuse('account_exists', 'A user with this address already exists. An administrator must invite you to link the account.')
 }
 
-async function bind (tx: TransactionSql, { issuer, subject }: Identity, userId: number): Promise<number> {
-  await tx`DELETE FROM invitations WHERE user_id = ${userId}`
+async function bind (tx: TransactionSql, { issuer, subject }: Identity, { userId, token }: Invited): Promise<number> {
+  await spendInvitation(tx, userId, token)
   await tx`UPDATE users SET oidc_issuer = ${issuer}, oidc_subject = ${subject} WHERE id = ${userId}`
   return userId
 }

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import { actors } from '../../platform/postgres/actor.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import type { LogIn } from '../../console/server/session-routes.ts'
 import { hashToken } from '../../console/server/sessions.ts'
 import { toStoredEmail } from '../projects/users.ts'
@@ -12,8 +12,9 @@ import { hashPassword, isPassword } from './passwords.ts'
 const MAX_OF_ACCOUNT = 10
 const MAX_OF_ADDRESS = 50
 const WINDOW_MS = 900_000
+const WRONG = 'authentication_failed'
 
-/** Logs people in by password, with limits, and lets those who were invited choose theirs. */
+/** Logs people in by password, with limits, and lets them choose theirs: by an invitation, or by the present one. */
 export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): LogIn {
   const ofAddress = (address: string): Counted => ({ subject: subjectOf('address', networkOf(address)), most: MAX_OF_ADDRESS })
 
@@ -30,23 +31,25 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
       }
       return await attempt()
     } catch (error) {
-      isWrong = error instanceof HttpError && error.status === 401
+      isWrong = error instanceof HttpError && (error.status === 401 || error.code === WRONG)
       throw error
     } finally {
       if (!isWrong && subjects.length > 0) await sql`UPDATE login_attempts SET count = count - 1 WHERE subject = ANY(${subjects}::text[])`
     }
   }
 
+  const ofAccount = (email: string): Counted => ({ subject: subjectOf('account', email), most: MAX_OF_ACCOUNT })
+
   return {
     limit: async (address, attempt) => await limit([ofAddress(address)], attempt),
     async byPassword ({ email: typed, password, address }) {
       const email = toStoredEmail(typed)
-      return await limit([{ subject: subjectOf('account', email), most: MAX_OF_ACCOUNT }, ofAddress(address)], async () => {
+      return await limit([ofAccount(email), ofAddress(address)], async () => {
         const [user] = await sql<{ id: number, hash: string | null, isDisabled: boolean }[]>`
           SELECT id, password_hash AS hash, disabled_at IS NOT NULL AS "isDisabled" FROM users WHERE email = ${email}`
         const isRight = await isPassword(password, user?.hash ?? null)
-        if (user !== undefined && isRight && !user.isDisabled) return user.id
-        throw new HttpError(401, 'authentication_error', 'authentication_failed', 'Wrong e-mail address or password.')
+        if (user?.hash != null && isRight && !user.isDisabled) return { userId: user.id, hash: user.hash }
+        throw new HttpError(401, 'authentication_error', WRONG, 'Wrong e-mail address or password.')
       })
     },
     async byInvitation ({ token, password, firstName = null, address }) {
@@ -55,16 +58,31 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
         const userId = await findInvited(sql, token, at)
         const hash = await hashPassword(password)
         await actors.run({ user_id: userId, address }, async () => await sql.begin(async (tx) => {
-          // Of two at the same time, one finds it used.
-          const used = await tx`DELETE FROM invitations WHERE token_hash = ${hashToken(token)} RETURNING user_id`
-          if (used.length === 0) throw unusable()
+          await spendInvitation(tx, userId, token)
           await tx`
-            UPDATE users SET password_hash = ${hash}, password_set_at = ${at}, first_name = coalesce(${firstName}, first_name)
+            UPDATE users SET password_hash = ${hash}, password_set_at = ${at}, first_name = coalesce(nullif(${firstName}, ''), first_name)
             WHERE id = ${userId}`
-          // Whoever knew the old password is logged out.
-          await tx`DELETE FROM console_sessions WHERE user_id = ${userId}`
         }))
-        return userId
+        return { userId, hash }
+      })
+    },
+    async changePassword ({ userId, session, current, password, address }) {
+      const [user] = await sql<{ email: string, hash: string | null }[]>`SELECT email, password_hash AS hash FROM users WHERE id = ${userId}`
+      if (user?.hash == null) throw invalidField('current_password', 'You have no password here: you log in at the identity provider.')
+      const { email, hash } = user
+      const wrong = () => invalidField('current_password', 'This is not your present password.', WRONG)
+      await limit([ofAccount(email), ofAddress(address)], async () => {
+        if (!await isPassword(current, hash)) throw wrong()
+        const next = await hashPassword(password)
+        await sql.begin(async (tx) => {
+          // Of two changes at the same time, one finds another password.
+          const changed = await tx`
+            UPDATE users SET password_hash = ${next}, password_set_at = ${new Date(now())}
+            WHERE id = ${userId} AND password_hash = ${hash} AND disabled_at IS NULL RETURNING id`
+          if (changed.length === 0) throw wrong()
+          await tx`DELETE FROM console_sessions WHERE user_id = ${userId} AND token_hash <> ${session}`
+          await tx`DELETE FROM invitations WHERE user_id = ${userId}`
+        })
       })
     }
   }
@@ -78,8 +96,18 @@ export async function findInvited (sql: Sql, token: string, at: Date): Promise<n
   return invited.userId
 }
 
+/**
+ * Ends an invitation and the sessions of its user: whoever knew the old password is logged out. Of two who use it at
+ * the same time, one finds it used.
+ */
+export async function spendInvitation (tx: SqlTemplates, userId: number, token: string): Promise<void> {
+  const used = await tx`DELETE FROM invitations WHERE token_hash = ${hashToken(token)} RETURNING user_id`
+  if (used.length === 0) throw unusable()
+  await tx`DELETE FROM console_sessions WHERE user_id = ${userId}`
+}
+
 function unusable (): HttpError {
-  return new HttpError(401, 'authentication_error', 'authentication_failed', 'This invitation was already used or has expired. Ask for a new one.')
+  return new HttpError(401, 'authentication_error', WRONG, 'This invitation was already used or has expired. Ask for a new one.')
 }
 
 /** Whoever has one IPv6 address has a network of 2^64. */

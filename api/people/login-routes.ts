@@ -1,3 +1,4 @@
+import cookie from '@fastify/cookie'
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
@@ -9,7 +10,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createSemaphore } from '../../platform/semaphore.ts'
 import type { Membership } from '../../schema/roles.ts'
 import { publicOrigin } from '../http/pagination.ts'
-import { admitIdentity } from './admit-identity.ts'
+import { admitIdentity, type Invited } from './admit-identity.ts'
 import { findInvited } from './log-in.ts'
 import type { Grant } from './login-roles.ts'
 import type { Identity, LoginChecks, Provider, Tokens } from './oidc.ts'
@@ -38,9 +39,10 @@ interface LoginDeps extends SessionOptions, ExternalLogin {
   now: () => number
 }
 
-/** Login at an identity provider, or by a proxy in front. */
+/** Cookies, for all routes that follow; login at an identity provider, or by a proxy in front. */
 export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: LoginDeps): Promise<void> => {
   const { provider, publicUrl, sql, sessions, record, readRoles, now, logger } = deps
+  await app.register(cookie)
 
   app.get('/console/login', { schema: { hide: true } }, async () => ({ provider: provider !== null }))
 
@@ -72,7 +74,8 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
         throw new HttpError(401, 'authentication_error', 'authentication_failed', 'The login took too long, or began elsewhere.')
       }
       const identity = await provider.finish(new URL(request.url, publicOrigin(request, publicUrl)), pending)
-      const invited = pending.invitation === null ? null : await findInvited(sql, pending.invitation, new Date(now()))
+      const { invitation: token } = pending
+      const invited = token === null ? null : { token, userId: await findInvited(sql, token, new Date(now())) }
       await begin(request, reply, identity, invited)
       return await reply.redirect(pending.to, 302)
     } catch (error) {
@@ -94,7 +97,7 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
   }
 
   async function begin (
-    request: FastifyRequest, reply: FastifyReply, identity: Identity, invited: number | null
+    request: FastifyRequest, reply: FastifyReply, identity: Identity, invited: Invited | null
   ): Promise<string> {
     const address = addressOf(request)
     const userId = await admitIdentity(sql, identity, { roles: readRoles(identity), invited, address })

@@ -33,18 +33,10 @@ export interface Tokens { idToken: string, accessToken: string, refreshToken: st
 /** What the callback of a login must bring back. */
 export interface LoginChecks { state: string, nonce: string, verifier: string }
 
-export interface Provider {
-  begin: (redirectUri: string) => Promise<{ url: string, checks: LoginChecks }>
-  /** @param url  Of the callback, as the browser asked for it. @throws {HttpError} 401, 503. */
-  finish: (url: URL, checks: LoginChecks) => Promise<Identity>
-  /** Reads the claims again. @returns null when the provider has ended the login. @throws {HttpError} 503. */
-  refresh: (tokens: Tokens, subject: string) => Promise<Identity | null>
-  /** Where to log out at the provider; null when it does not offer that. */
-  logoutUrl: (tokens: Tokens, returnTo: string) => Promise<string | null>
-}
+export type Provider = ReturnType<typeof createProvider>
 
 /** An identity provider by OpenID Connect: authorization code with PKCE, state and nonce. */
-export function createProvider (options: OidcOptions): Provider {
+export function createProvider (options: OidcOptions) {
   let configuration: Promise<oidc.Configuration> | undefined
   const configure = async (): Promise<oidc.Configuration> => {
     // What fails once is tried again by the next request.
@@ -72,7 +64,7 @@ export function createProvider (options: OidcOptions): Provider {
   }
 
   return {
-    async begin (redirectUri) {
+    async begin (redirectUri: string): Promise<{ url: string, checks: LoginChecks }> {
       const config = await configure()
       const checks = { state: oidc.randomState(), nonce: oidc.randomNonce(), verifier: oidc.randomPKCECodeVerifier() }
       const url = oidc.buildAuthorizationUrl(config, {
@@ -83,7 +75,8 @@ export function createProvider (options: OidcOptions): Provider {
       })
       return { url: url.href, checks }
     },
-    async finish (url, { state, nonce, verifier }) {
+    /** @param url  Of the callback, as the browser asked for it. @throws {HttpError} 401, 503. */
+    async finish (url: URL, { state, nonce, verifier }: LoginChecks): Promise<Identity> {
       const config = await configure()
       const answer = await oidc.authorizationCodeGrant(config, url, {
         expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true
@@ -95,7 +88,8 @@ export function createProvider (options: OidcOptions): Provider {
       return await identify(config, claims, tokensOf(answer, null), claims.sub)
         .catch((error: unknown) => { throw refusalOf(error) })
     },
-    async refresh (tokens, subject) {
+    /** Reads the claims again. @returns null when the provider has ended the login. @throws {HttpError} 503. */
+    async refresh (tokens: Tokens, subject: string): Promise<Identity | null> {
       const config = await configure()
       try {
         const answer = tokens.refreshToken === null ? null : await oidc.refreshTokenGrant(config, tokens.refreshToken)
@@ -110,7 +104,8 @@ export function createProvider (options: OidcOptions): Provider {
         return null
       }
     },
-    async logoutUrl ({ idToken }, returnTo) {
+    /** Where to log out at the provider; null when it does not offer that. */
+    async logoutUrl ({ idToken }: Tokens, returnTo: string): Promise<string | null> {
       const config = await configure()
       if (config.serverMetadata().end_session_endpoint === undefined) return null
       return oidc.buildEndSessionUrl(config, { id_token_hint: idToken, post_logout_redirect_uri: returnTo }).href

@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { hashPersonalKey } from '../../schema/key-text.ts'
 import { ROLES } from '../../schema/roles.ts'
+import { createSessions } from '../../console/server/sessions.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
@@ -77,6 +78,52 @@ t.test('an invitation sets a password once, within its time, with which the pers
   t.match(await accept(again.token, 'another password'), { status: 200 })
   t.match(await old.call('GET', '/api/users/@me'), { status: 401 }, 'whoever had the old password is logged out')
   t.match(await send(api, 'POST', '/console/session', { body: { email: 'bo@example.com', password: PASSWORD } }), { status: 401 })
+})
+
+t.test('a new link leaves roles as they are, and of two who use it at once one finds it used', async (t) => {
+  const api = await whole.inNewProject()
+  const { id } = await joinAs(api, 'E\u0301va@example.com', everywhere('editor'))
+  const link = async (email: string) => await api.call('POST', '/api/invitations', { email })
+  t.match(await link('nobody@example.com'), { status: 400, body: { attr: 'roles' } })
+  t.match(await link('inv\u200bisible@example.com'), { status: 400, body: { attr: 'email' } })
+  t.notMatch((await api.call('GET', '/api/users')).body, { results: [{ email: 'nobody@example.com' }] })
+  const { status, body: made } = await link('\u00e9VA@example.com')
+  t.match({ status, made }, { status: 201, made: { user: { id, roles: [{ role: 'editor' }] } } }, 'however it is typed')
+  const use = async (password: string) => (await send(api, 'POST', '/console/session', { body: { invitation: made.link.split('=').at(-1), password } })).status
+  t.same((await Promise.all([use('one of two'), use('two of two')])).sort(), [200, 401])
+})
+
+t.test('a person changes the password, which ends other sessions and an open link', async (t) => {
+  const api = await whole.inNewProject()
+  const dan = await joinAs(api, 'dan@example.com', everywhere('viewer'))
+  const other = await logIn(api, { email: 'dan@example.com', password: PASSWORD })
+  const { body: { link } } = await api.call('POST', '/api/invitations', { email: 'dan@example.com' })
+  const { body: { value } } = await dan.call('POST', '/api/personal_api_keys', { label: 'own', scopes: ['user:write'] })
+  const [{ hash } = { hash: '' }] = await api.sql<{ hash: string }[]>`SELECT password_hash AS hash FROM users WHERE id = ${dan.id}`
+  const body = { current_password: PASSWORD, password: 'another password' }
+  const change = async (given: object) => await dan.call('POST', '/api/users/@me/password', { ...body, ...given })
+  const attempt = async (body: object) => (await send(api, 'POST', '/console/session', { body })).status
+
+  t.match(await change({ current_password: 'wrong' }), { status: 400, body: { attr: 'current_password' } })
+  t.match(await change({ password: 'short' }), { status: 400, body: { attr: 'password' } })
+  t.match(await callWith(api, value, 'POST', '/api/users/@me/password', body), { status: 403 }, 'not by a key')
+  t.same((await Promise.all([change({}), change({ password: 'yet another one' })])).map(({ status }) => status).sort(), [200, 400])
+  t.match(await dan.call('GET', '/api/users/@me'), { status: 200 })
+  t.match(await other.call('GET', '/api/users/@me'), { status: 401 })
+  t.match(await callWith(api, value, 'GET', '/api/users/@me'), { status: 200 }, 'a key stays')
+  t.equal(await attempt({ email: 'dan@example.com', password: PASSWORD }), 401)
+  t.equal(await attempt({ invitation: link.split('=').at(-1), password: 'from the link' }), 401)
+  // As by a login that had checked the old password before, and by one that began before the user was disabled.
+  await t.rejects(createSessions({ sql: api.sql, now: () => time }).beginOfUser(dan.id, hash), /has another password now/)
+  const { body: { results } } = await api.call('GET', `/api/record?object=users&kind=change&user_id=${dan.id}`)
+  t.match(results[0], { object_id: String(dan.id), after: { password_set_at: String } })
+  t.notMatch(JSON.stringify(results), /argon2|another/)
+  t.match((await api.call('GET', `/api/record?kind=refusal&user_id=${dan.id}`)).body.results, [{ object: 'password' }, { object: 'password' }])
+
+  for (let n = 0; n < 12; n++) await change({ current_password: 'guessed' })
+  t.match(await change({}), { status: 429 }, 'whoever has a stolen session guesses no more than anybody')
+  await api.sql`UPDATE users SET password_hash = NULL WHERE id = ${dan.id}`
+  t.match(await change({}), { status: 400, body: { detail: /identity provider/ } })
 })
 
 t.test('wrong passwords get no more answers than the limit, and others still log in', async (t) => {
@@ -199,6 +246,7 @@ t.test('a key that a person made for somebody else never exceeds the person, and
   const give = async (roles: object[]) => await api.call('PATCH', `/api/users/${eve.id}`, { roles })
 
   t.same(await useMade(), all(201))
+  t.match(await callWith(api, bySession.value, 'PATCH', `/api/users/${eve.id}`, { disabled: true }), { status: 400, body: { attr: 'disabled' } }, 'it would end itself')
   await give([{ project_id: api.projectId, role: 'editor' }])
   t.same(await useMade(), all(201))
   t.same(await useMade(other), all(404), 'her role is in one project')
@@ -362,10 +410,14 @@ t.test('a link to a board shows no more than whoever made it may show now', asyn
   t.same(await pictures(), [200, 200, 404])
   await api.sql`UPDATE report_pictures SET created_at = now() - interval '31 days' WHERE shows_sql`
   t.same(await pictures(), [200, 404, 404])
-  await change({ disabled: true })
+  await api.sql`UPDATE report_pictures SET created_at = now()`
+  t.match((await change({})).body.disabling_ends, { keys: 1, board_links: 2, sql_alerts: 1 })
+  t.match((await change({ disabled: true })).body.disabling_ends, { keys: 0, board_links: 0, sql_alerts: 0 })
   t.equal(await look(), 401)
   t.same(await pictures(), [404, 404, 404])
   await change({ disabled: false })
+  t.same([await look(), await lookBy(byKey)], [401, 401], 'enabling brings none back')
+  t.same(await pictures(), [200, 404, 404], 'nor SQL')
   await api.call('DELETE', `~/alerts/${report.id}`)
   t.same(await pictures(), [404, 404, 404], 'they go with their alert')
 })

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
-import { addressOf } from '../../console/server/session-routes.ts'
+import { addressOf, type LoginLine } from '../../console/server/session-routes.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { actors } from '../../platform/postgres/actor.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -8,15 +8,10 @@ import { allowsScope } from '../../schema/scopes.ts'
 import type { Access } from '../http/personal-key-access.ts'
 
 /** A line that no trigger writes: all but changes of tables. */
-export interface RecordLine {
-  kind: 'act' | 'read' | 'login' | 'logout' | 'refusal'
-  object: string
+export interface RecordLine extends Omit<LoginLine, 'kind'> {
+  kind: LoginLine['kind'] | 'act' | 'read'
   objectId?: string
   projectId?: number | null
-  userId?: number | null
-  keyHash?: string
-  address: string
-  detail?: object
   /** Of a reading that has ended. */
   rows?: number
 }

@@ -120,11 +120,15 @@ export async function inheritKeys (tx: SqlTemplates, { from, to }: { from: strin
   await tx`UPDATE personal_api_keys SET made_by = made_by || ${to}::uuid WHERE ${from}::uuid = ANY(made_by) AND id <> ${to}`
 }
 
-/** Revokes all keys that a user has or made, with what they made. */
-export async function revokeKeysOf (tx: SqlTemplates, userId: number): Promise<void> {
+/** Ends for good what acts for a user: sessions, keys (owned or made, with what these made), links, SQL of alerts. */
+export async function endAllOf (tx: SqlTemplates, userId: number): Promise<void> {
+  await tx`DELETE FROM console_sessions WHERE user_id = ${userId}`
+  await tx`DELETE FROM invitations WHERE user_id = ${userId}`
   const keys = await tx<{ id: string }[]>`
     SELECT id FROM personal_api_keys WHERE (user_id = ${userId} OR ${userId} = ANY(made_by_users)) AND revoked_at IS NULL`
   for (const { id } of keys) await revokeWithMade(tx, id)
+  await tx`DELETE FROM board_links WHERE ${userId} = ANY(made_by_users || created_by)`
+  await tx`UPDATE alerts SET may_run_sql = false WHERE may_run_sql AND ${userId} = ANY(made_by_users)`
 }
 
 /** Revokes a key with all that it made, and that those made. One that was revoked before keeps its time. */

@@ -1,7 +1,5 @@
 import { MillraceError } from '../../engines/errors.ts'
-import { selectRoles } from '../../platform/directory/read-keys.ts'
-import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
-import type { Membership } from '../../schema/roles.ts'
+import type { SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { nullableObject, time, type Value } from '../http/json-schema.ts'
 
 /** A user as answers show them, in `created_by` (docs/reference/contract/service.md 2.2). */
@@ -36,13 +34,13 @@ export function selectCreatedBy (sql: SqlTemplates, userId: Statement): Statemen
   ) AS created_by`
 }
 
-/** An e-mail address as stored and compared: without blanks around it, in lower case. */
+/** An e-mail address as stored and compared: without blanks around it, in lower case, however its letters are typed. */
 export function toStoredEmail (email: string): string {
-  return email.trim().toLowerCase()
+  return email.trim().toLowerCase().normalize('NFC')
 }
 
-/** A local part, one @, a domain. Nothing is mailed, so nothing else is checked. */
-const EMAIL = /^[^\s@]+@[^\s@]+$/
+/** A local part, one @, a domain; nothing that is not seen. Nothing is mailed, so nothing else is checked. */
+const EMAIL = /^[^\s@\p{C}]+@[^\s@\p{C}]+$/u
 
 /**
  * Creates a user, who can then own personal keys. E-mail addresses are case-insensitive.
@@ -60,26 +58,4 @@ export async function createUser (sql: SqlTemplates, user: { email: string, firs
     RETURNING id, uuid, distinct_id, first_name, email, is_email_verified`
   if (created === undefined) throw new MillraceError('MILLRACE_USER_EXISTS', `there is already a user ${email}`)
   return created
-}
-
-export interface ListedUser extends UserSummary {
-  keys: number
-  /** Null: an account whose keys may do what they say. */
-  roles: Membership[] | null
-  has_password: boolean
-  provider: string | null
-  invited_until: Date | null
-  last_login_at: Date | null
-  disabled_at: Date | null
-}
-
-export async function listUsers (sql: Sql): Promise<ListedUser[]> {
-  return await sql<ListedUser[]>`
-    SELECT u.id, u.uuid, u.distinct_id, u.first_name, u.email, u.is_email_verified,
-      u.password_hash IS NOT NULL AS has_password, u.oidc_issuer AS provider, u.last_login_at, u.disabled_at, ${selectRoles(sql)},
-      (SELECT expires_at FROM invitations i WHERE i.user_id = u.id) AS invited_until,
-      (SELECT count(*) FROM personal_api_keys k
-        WHERE k.user_id = u.id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS keys
-    FROM users u
-    ORDER BY u.id`
 }

@@ -25,7 +25,7 @@ t.test('somebody is invited, listed, invited again with other roles, and disable
 
 t.test('what cannot be done is said, with the exit code of its kind', async (t) => {
   t.match(await run('users', 'invite', 'cy@example.com'), { code: 2, out: '', err: /--role/ })
-  t.match(await run('users', 'invite', 'cy@example.com', '--role', 'owner'), { code: 2, err: /Give one of viewer, editor, admin/ })
+  t.match(await run('users', 'invite', 'cy@example.com', '--role', 'owner'), { code: 2, err: /choices are viewer, editor, admin/ })
   t.match(await run('users', 'invite', 'cy@example.com', '--role', 'viewer', '--project', '99'), { code: 1, err: /no project 99/ })
   t.match(await run('users', 'invite', 'cy.example.com', '--role', 'viewer'), { code: 1, err: /not an e-mail address/ })
   t.match(await run('users', 'disable', 'nobody@example.com'), { code: 1, out: '', err: /there is no user nobody@example\.com/ })

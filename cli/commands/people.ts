@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, Option } from 'commander'
 import { ROLES } from '../../schema/roles.ts'
 import type { CliContext } from '../cli-context.ts'
 import { collectIds } from '../read-arguments.ts'
@@ -19,7 +19,7 @@ export function addUsersCommands (program: Command, context: CliContext): void {
   users.command('invite')
     .description('invite a person: prints a link that sets a password, works once, and expires after 7 days')
     .argument('<email>', 'mail address; for an existing user: new roles and a new link')
-    .requiredOption('--role <role>', `one of ${ROLES.join(', ')}`, readRole)
+    .addOption(new Option('--role <role>', 'what the person may do').choices(ROLES).makeOptionMandatory())
     .option('--project <id>', 'give the role in this project; repeat for several (default: in all)', collectIds)
     .option('--persons', 'let a viewer read persons and their events')
     .option('--name <name>', 'first name')
@@ -45,17 +45,11 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     })
 
   users.command('disable')
-    .description('end all sessions of a user and permanently revoke the keys that the user has or made')
+    .description('end all sessions of a user, and permanently the keys that the user has or made and links to boards')
     .argument('<email>', 'address of the user')
     .action(async (email: string) => {
       const api = await context.api()
       await api.patch('/api/users/{id}', { params: { id: await findUser(api, email) }, body: { disabled: true } })
-      context.stdout.write(`Disabled ${email}: sessions have ended, and keys are revoked.\n`)
+      context.stdout.write(`Disabled ${email}: sessions, keys and links to boards have ended.\n`)
     })
-}
-
-function readRole (text: string): typeof ROLES[number] {
-  const role = ROLES.find((each) => each === text)
-  if (role === undefined) throw new InvalidArgumentError(`Give one of ${ROLES.join(', ')}.`)
-  return role
 }

@@ -1,10 +1,10 @@
-import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { limitRights } from '../../schema/roles.ts'
+import type { Session } from '../api-types.ts'
 import { hashToken, SESSION_MAX_MS, type Sessions, type SessionUser } from './sessions.ts'
 
 export interface SessionOptions {
@@ -23,6 +23,7 @@ export interface SessionOptions {
 }
 
 interface From { address: string }
+interface NewPassword extends From { userId: number, session: string, current: string, password: string }
 
 export interface LoginLine {
   kind: 'login' | 'logout' | 'refusal'
@@ -34,12 +35,17 @@ export interface LoginLine {
   detail?: object
 }
 
-/** How people log in without a key. Each returns the id of the user. */
+/** A user, and the hash of the password that was right. */
+interface Known { userId: number, hash: string }
+
+/** How people log in without a key. */
 export interface LogIn {
   /** @throws {HttpError} 401 whatever is wrong, 429 after too many attempts. */
-  byPassword: (given: { email: string, password: string } & From) => Promise<number>
+  byPassword: (given: { email: string, password: string } & From) => Promise<Known>
   /** Sets the password of whoever was invited. @throws {HttpError} 401 for a link that is used or too old. */
-  byInvitation: (given: { token: string, password: string, firstName: string | undefined } & From) => Promise<number>
+  byInvitation: (given: { token: string, password: string, firstName: string | undefined } & From) => Promise<Known>
+  /** Ends all sessions but that with this hash. @throws {HttpError} 400 for a wrong password or none, 429. */
+  changePassword: (given: NewPassword) => Promise<void>
   /** Runs an attempt to log in otherwise, unless too many from that address were refused. @throws {HttpError} 429. */
   limit: <T>(address: string, attempt: () => Promise<T>) => Promise<T>
 }
@@ -64,28 +70,17 @@ interface LoginBody {
   first_name?: string
 }
 
-const text = { type: 'string', maxLength: 200 }
+const text = { type: 'string', maxLength: 200 } as const
 /** As long as NIST SP 800-63B asks where a password is not the only factor of many. */
-const password = { ...text, minLength: 10 }
+export const passwordSchema = { ...text, minLength: 10 } as const
 const loginBodySchema = {
   type: 'object',
   additionalProperties: false,
   properties: {
-    personal_api_key: text, login_link: text, email: { ...text, maxLength: 254 }, password,
+    personal_api_key: text, login_link: text, email: { ...text, maxLength: 254 }, password: passwordSchema,
     invitation: text, first_name: { ...text, maxLength: 150 }
   },
   dependencies: { email: ['password'], invitation: ['password'], first_name: ['invitation'] }
-}
-
-/** What the console knows about who is logged in. */
-export interface SessionAnswer {
-  email: string
-  first_name: string
-  scopes: readonly string[]
-  /** False for a key that is limited to some projects: it does not see the status of the installation. */
-  all_projects: boolean
-  sees_persons: boolean
-  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday', scopes: readonly string[] }[]
 }
 
 /** Login, logout, and who is logged in. */
@@ -133,11 +128,11 @@ async function beginSession (
 ): Promise<string> {
   const { personal_api_key: key, login_link: link, email, password = '', invitation, first_name: firstName } = request.body
   if (invitation !== undefined || email !== undefined) {
-    const userId = invitation === undefined
+    const { userId, hash } = invitation === undefined
       ? await logIn.byPassword({ email: email ?? '', password, address: addressOf(request) })
       : await logIn.byInvitation({ token: invitation, password, firstName, address: addressOf(request) })
     await sql`UPDATE users SET last_login_at = now() WHERE id = ${userId}`
-    return await sessions.beginOfUser(userId)
+    return await sessions.beginOfUser(userId, hash)
   }
   if (key === undefined && link === undefined) throw invalidField('personal_api_key', 'personal_api_key is required.', 'required')
   return await logIn.limit(addressOf(request), async () => {
@@ -161,11 +156,6 @@ export function refuseForeignRequests (app: FastifyInstance): void {
     reply.header('cache-control', 'no-store')
     refuseForeign(request)
   })
-}
-
-/** Reads cookies, for the routes of the console and for those of the management API that it calls. */
-export async function readCookies (app: FastifyInstance): Promise<void> {
-  await app.register(cookie)
 }
 
 /**
@@ -232,14 +222,14 @@ export function isOverTls ({ protocol, headers }: FastifyRequest, publicUrl: str
   return protocol === 'https' || headers['x-forwarded-proto'] === 'https' || publicUrl.startsWith('https:')
 }
 
-async function describeSession ({ owner, ...key }: PersonalKey, sql: Sql): Promise<SessionAnswer> {
+async function describeSession ({ owner, ...key }: PersonalKey, sql: Sql): Promise<Session> {
   const { scopes, projectIds, seesPersons } = limitRights(key, null)
-  const [user] = await sql<{ email: string, first_name: string }[]>`
-    SELECT email, first_name FROM users WHERE id = ${owner?.userId ?? 0}`
-  const projects = await sql<Omit<SessionAnswer['projects'][number], 'scopes'>[]>`
+  const [user] = await sql<{ email: string, first_name: string, login: 'password' | 'provider' }[]>`
+    SELECT email, first_name, CASE WHEN password_hash IS NULL THEN 'provider' ELSE 'password' END AS login FROM users WHERE id = ${owner?.userId ?? 0}`
+  const projects = await sql<Omit<Session['projects'][number], 'scopes'>[]>`
     SELECT id, name, timezone, week_starts FROM projects WHERE ${projectIds === null ? sql`true` : sql`id = ANY(${[...projectIds]}::integer[])`} ORDER BY id`
   return {
-    email: user?.email ?? '', first_name: user?.first_name ?? '', scopes, all_projects: projectIds === null, sees_persons: seesPersons,
+    email: user?.email ?? '', first_name: user?.first_name ?? '', login: key.isSession === true ? user?.login ?? 'key' : 'key', scopes, all_projects: projectIds === null, sees_persons: seesPersons,
     projects: projects.map((each) => ({ ...each, scopes: limitRights(key, each.id).scopes }))
   }
 }

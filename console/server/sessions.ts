@@ -14,23 +14,7 @@ export const SESSION_MAX_MS = 12 * 3_600_000
 /** Precision of `last_used_at`, in milliseconds: few writes, and a session ends at most so much too early. */
 const LAST_USED_RESOLUTION_MS = 60_000
 
-/** Sessions of the console, in Postgres, so that every API process knows them. Tokens are stored as hashes. */
-export interface Sessions {
-  /** Begins a session of a user, who was checked before. @returns the token for the cookie. */
-  beginOfUser (userId: number): Promise<string>
-  /**
-   * Begins a session.
-   *
-   * @param keyHash  Stored form of the personal key (`hashPersonalKey`), which was checked before.
-   * @returns the token for the cookie; null when the key was deleted meanwhile.
-   */
-  begin (keyHash: string): Promise<string | null>
-  /** Who has a session: a key, by its stored form, or a user; null when it has ended or never was. */
-  find (token: string): Promise<{ keyHash: string } | SessionUser | null>
-  end (token: string): Promise<void>
-  /** Begins the session of a link that logs in once. @returns null when the link was used, is too old or never was. */
-  redeem (linkToken: string): Promise<string | null>
-}
+export type Sessions = ReturnType<typeof createSessions>
 
 export interface SessionUser {
   keyHash: null
@@ -46,7 +30,8 @@ export interface SessionUser {
   sealed: string | null
 }
 
-export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): Sessions {
+/** Sessions of the console, in Postgres, so that every API process knows them. Tokens are stored as hashes. */
+export function createSessions ({ sql, now }: { sql: Sql, now: () => number }) {
   const alive = () => sql`
     s.last_used_at > ${new Date(now() - SESSION_IDLE_MS)} AND s.created_at > ${new Date(now() - SESSION_MAX_MS)}`
 
@@ -61,17 +46,31 @@ export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): 
     return begun.length === 0 ? null : token
   }
 
+  /**
+   * Begins a session of a key, which was checked before, by its stored form (`hashPersonalKey`).
+   *
+   * @returns the token for the cookie; null when the key was deleted meanwhile.
+   */
   const beginOfKey = async (keyHash: string): Promise<string | null> =>
     await begin(sql`SELECT id AS key_id, NULL::integer AS user_id FROM personal_api_keys WHERE secure_value = ${keyHash}`)
 
   return {
     begin: beginOfKey,
-    async beginOfUser (userId) {
-      const token = await begin(sql`SELECT NULL::uuid AS key_id, id AS user_id FROM users WHERE id = ${userId} AND disabled_at IS NULL`)
-      if (token === null) throw new HttpError(401, 'authentication_error', 'authentication_failed', 'The account was disabled.')
+    /**
+     * Begins a session of a user, who was checked before.
+     *
+     * @param passwordHash  Of the password that was checked: no session begins when another one was set meanwhile.
+     */
+    async beginOfUser (userId: number, passwordHash?: string): Promise<string> {
+      // Locked: whoever changes the password or disables the user ends sessions, and must find this one.
+      const token = await begin(sql`
+        SELECT NULL::uuid AS key_id, id AS user_id FROM users
+        WHERE id = ${userId} AND disabled_at IS NULL AND password_hash IS NOT DISTINCT FROM coalesce(${passwordHash ?? null}, password_hash) FOR SHARE`)
+      if (token === null) throw new HttpError(401, 'authentication_error', 'authentication_failed', 'The account was disabled, or has another password now.')
       return token
     },
-    async find (token) {
+    /** Who has a session: a key, by its stored form, or a user; null when it has ended or never was. */
+    async find (token: string): Promise<{ keyHash: string } | SessionUser | null> {
       const [found] = await sql<(SessionUser & { keyHash: string | null, lastUsedAt: Date })[]>`
         SELECT k.secure_value AS "keyHash", u.id AS "userId", s.last_used_at AS "lastUsedAt", ${selectRoles(sql)},
           u.oidc_issuer AS issuer, u.oidc_subject AS subject, s.claims_read_at AS "claimsReadAt", s.oidc_tokens AS sealed
@@ -83,10 +82,11 @@ export function createSessions ({ sql, now }: { sql: Sql, now: () => number }): 
       }
       return found.keyHash === null ? found : { keyHash: found.keyHash }
     },
-    async end (token) {
+    async end (token: string): Promise<void> {
       await sql`DELETE FROM console_sessions WHERE token_hash = ${hashToken(token)}`
     },
-    async redeem (linkToken) {
+    /** Begins the session of a link that logs in once. @returns null for one that was used, is too old or never was. */
+    async redeem (linkToken: string): Promise<string | null> {
       const [link] = await sql<{ keyHash: string, expiresAt: Date }[]>`
         DELETE FROM console_login_links l USING personal_api_keys k
         WHERE l.token_hash = ${hashToken(linkToken)} AND k.id = l.personal_api_key_id

@@ -2,10 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { useAttempt } from './confirm.tsx'
 import { useAnswer } from './load.ts'
-import { invitation, linkRefusal, login } from './session.ts'
-
-/** What the server takes, at least; it says so, too. */
-const PASSWORD_CHARACTERS = 10
+import { invitation, linkRefusal, login, PASSWORD_CHARACTERS } from './session.ts'
 
 /** Asks for a password or a personal API key, once: a session follows. */
 export function Login () {
@@ -34,7 +31,7 @@ export function Login () {
   )
 }
 
-/** Asks somebody who was invited for a name and a password. */
+/** Asks somebody who was invited, or has a new link, for a password. */
 export function Join ({ token }: { token: string }) {
   return (
     <Form
@@ -43,9 +40,9 @@ export function Join ({ token }: { token: string }) {
         invitation.value = undefined
       }}
     >
-      <p>You are invited. Choose a password for your account.</p>
-      <label for='name'>First name</label>
-      <input id='name' name='name' required autofocus maxLength={150} autocomplete='given-name' />
+      <p>Choose a password for your account.</p>
+      <label for='name'>First name, if it is new</label>
+      <input id='name' name='name' autofocus maxLength={150} autocomplete='given-name' />
       <label for='password'>Password</label>
       <input id='password' name='password' type='password' required minLength={PASSWORD_CHARACTERS} autocomplete='new-password' aria-describedby='password-help' />
       <p id='password-help' class='hint'>At least {PASSWORD_CHARACTERS} characters.</p>

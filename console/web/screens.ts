@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact'
 import type { Scope } from '../../schema/scopes.ts'
-import { may, type Session } from './session.ts'
+import type { Session } from '../api-types.ts'
+import { may } from './session.ts'
 
 /** A screen: loaded when it is first opened. */
 export interface Screen {

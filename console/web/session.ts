@@ -1,19 +1,11 @@
 import { signal } from '@preact/signals'
 import { allowsScope, type Scope } from '../../schema/scopes.ts'
+import type { Session } from '../api-types.ts'
 import { ApiError, request, whenLoggedOut } from './api-client.ts'
 import { projectId } from './router.ts'
 
-/** Who is logged in: the answer of `/console/session`. */
-export interface Session {
-  email: string
-  first_name: string
-  scopes: string[]
-  /** Whether the key is for the whole installation, or for some projects. */
-  all_projects: boolean
-  /** Whether the role shows persons; a key's always does. */
-  sees_persons: boolean
-  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday', scopes: string[] }[]
-}
+/** What the server takes, at least; it says so, too. */
+export const PASSWORD_CHARACTERS = 10
 
 /** Undefined until it is known, null when nobody is logged in. */
 export const session = signal<Session | null | undefined>(undefined)

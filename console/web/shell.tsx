@@ -1,11 +1,13 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Session } from '../api-types.ts'
+import { Account } from './account.tsx'
 import { ApiError } from './api-client.ts'
 import { GoTo } from './go-to.tsx'
 import { focusContent, useFocusOnArrival } from './keep-focus.ts'
 import { leave, linkTo, navigate, path, projectId } from './router.ts'
 import { openGroups, type Screen, type ScreenGroup } from './screens.ts'
-import { logout, type Session } from './session.ts'
+import { logout } from './session.ts'
 import { chooseProject, shownProject } from './shown-project.ts'
 import { Failed, Loading } from './states.tsx'
 import { TimeZone } from './time-zone.tsx'
@@ -27,6 +29,7 @@ export function Shell ({ session }: { session: Session }) {
   const title = [subject.value, current?.title ?? '', 'Millrace'].filter((part) => part !== '').join(' · ')
   useEffect(() => { document.title = title }, [title])
   const [isSearching, setSearching] = useState(false)
+  const [isAtAccount, setAtAccount] = useState(false)
   useKey('k', () => setSearching(true))
   useFocusOnArrival(path.value.join('/'))
 
@@ -53,9 +56,10 @@ export function Shell ({ session }: { session: Session }) {
         )}
         <button type='button' class='goto' aria-keyshortcuts='Control+K Meta+K' onClick={() => setSearching(true)}>Go to … <kbd>Ctrl K</kbd></button>
         <TimeZone />
-        <span class='who'>{session.email}</span>
+        <button type='button' class='who quiet' onClick={() => setAtAccount(true)}><span class='hidden'>Your account </span>{session.email}</button>
         <button type='button' onClick={() => leave(() => { void logout() })}>Log out</button>
       </header>
+      {isAtAccount && <Account session={session} onClose={() => setAtAccount(false)} />}
       {isSearching && <GoTo screens={open.map((screen) => ({ ...screen, to: address(screen) }))} onClose={() => setSearching(false)} />}
       <div class='page'>
         {open.length > 0 && <Menu groups={groups} current={current} address={address} />}

@@ -182,10 +182,14 @@ t.test('the entrance of the console', async (t) => {
     await theirs.getByLabel('First name').fill('Bo')
     await theirs.getByLabel('Password').fill('correct horse battery')
     await theirs.getByRole('button', { name: 'Join', exact: true }).click()
-    await theirs.getByText('bo@example.com').waitFor()
+    await theirs.getByRole('button', { name: 'Your account bo@example.com' }).click()
+    await theirs.getByLabel('Present password').fill('correct horse battery')
+    await theirs.getByLabel('New password').fill('another horse battery')
+    await theirs.getByRole('button', { name: 'Change the password' }).click()
+    await theirs.getByRole('dialog').waitFor({ state: 'detached' })
     const logInByPassword = async () => {
       await theirs.getByLabel('E-mail').fill('bo@example.com')
-      await theirs.getByLabel('Password').fill('correct horse battery')
+      await theirs.getByLabel('Password').fill('another horse battery')
       await theirs.getByRole('button', { name: 'Log in', exact: true }).click()
     }
     await theirs.getByRole('button', { name: 'Log out' }).click()
@@ -195,6 +199,7 @@ t.test('the entrance of the console', async (t) => {
 
     await page.reload()
     await page.getByRole('row', { name: /^bo@example\.com Bo editor / }).getByRole('button', { name: /^Disable …/ }).click()
+    await page.getByRole('dialog').getByText('0 keys that the user has or made and 0 links to boards').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Disable', exact: true }).click()
     await page.getByRole('row', { name: /^bo@example\.com .* disabled / }).waitFor()
     await theirs.getByRole('navigation').getByRole('link', { name: 'Flags', exact: true }).click()

@@ -450,6 +450,7 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     t.match(await client.call(t, 'PATCH', '~/', { name: 'Renamed' }), { status: 200, body: { name: 'Renamed', timezone: 'UTC' } })
     t.match(await client.call(t, 'POST', '~/rotate_key/', {}), { status: 200, body: { old_keys: [stack.projectApiKey] } })
     t.match(await client.call(t, 'POST', '/api/users/', { email: 'b@example.com' }), { status: 201, body: { keys: 0 } })
+    t.match(await client.call(t, 'POST', '/api/users/@me/password/', { current_password: 'x', password: 'of ten or more' }), { status: 403 })
     t.match(await client.call(t, 'GET', '/api/users/'), { status: 200, body: { results: [{ keys: 1 }, { email: 'b@example.com' }] } })
     const role = { project_id: null, role: 'viewer' }
     const invited = await client.call(t, 'POST', '/api/invitations/', { email: 'c@example.com', roles: [role] })

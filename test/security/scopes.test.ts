@@ -51,7 +51,7 @@ const ACCOUNT: Record<string, string> = {
   '/api/projects/{project_id}/persons/export': 'person, event and dead_letter',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
-  '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
+  '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user', '/api/users/@me/password': 'user',
   '/api/personal_api_keys': 'user', '/api/personal_api_keys/{id}': 'user', '/api/personal_api_keys/{id}/rotate': 'user'
 }
 

@@ -1,7 +1,7 @@
 import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../api-types.ts'
 import { describeProblems } from '../../describe-problems.ts'
-import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from '../../describe-status.ts'
+import { describeAssurances, describeStages, describeWhole, type Stage } from '../../describe-status.ts'
 import { formatBytes, formatMs, formatZoned } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { linkTo } from '../router.ts'
@@ -46,7 +46,7 @@ function Health ({ status }: { status: Status }) {
         Looking for one event? <Leads name='find'>Find an event</Leads> shows where it is, or why it is missing.{' '}
         <Leads name='warnings'>Warnings</Leads> says what was dropped or refused, and why.
       </p>
-      <LifeOfEvent status={status} />
+      <ol class='stages'>{describeStages(status).map((stage) => <StageBox key={stage.name} stage={stage} />)}</ol>
       <h2>Processes</h2>
       <Table label='Processes' head={['Tier', 'Address', 'Status', '#Memory', '#Event loop, p99']}>
         {status.tiers.map(({ tier, url, status: word, memoryBytes, eventLoopP99Ms }) => (
@@ -83,23 +83,11 @@ function Leads ({ name, scope = 'event:read', children }: { name: string, scope?
   return project === undefined || !may(scope) ? <>{children}</> : <a {...linkTo(`/projects/${project}/${name}`)}>{children}</a>
 }
 
-const STATE_WORDS: Record<StageState, string> = {
-  ok: 'working', idle: 'idle', waiting: 'waiting', stopped: 'stopped', unknown: 'unknown'
-}
-
-/** The stages that an event passes, in order, each with what passes and waits there. */
-function LifeOfEvent ({ status }: { status: Status }) {
-  return (
-    <ol class='stages'>
-      {describeStages(status).map((stage) => <StageBox key={stage.name} stage={stage} />)}
-    </ol>
-  )
-}
-
+/** A stage that an event passes, with what passes and waits there. */
 function StageBox ({ stage }: { stage: Stage }) {
   return (
     <li class={`stage ${stage.state}`}>
-      <h3>{stage.name} <span class='state'>{STATE_WORDS[stage.state]}</span></h3>
+      <h3>{stage.name} <span class='state'>{stage.state === 'ok' ? 'working' : stage.state}</span></h3>
       <p class='headline'>{stage.headline}</p>
       <dl>
         {stage.details.map(({ label, value }) => <div key={label}><dt>{label}</dt><dd>{value}</dd></div>)}

@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks'
+import type { Session } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { linkTo, navigate } from '../router.ts'
-import { currentSession, may, resumeSession, type Session } from '../session.ts'
+import { currentSession, may, resumeSession } from '../session.ts'
 
 export function InstallationScreen () {
   const [open, setOpen] = useState<Session['projects'][number] | 'new'>()

@@ -12,6 +12,8 @@ type User = Answer<'/api/users'>['results'][number]
 type Invitation = Answer<'/api/invitations', 'post'>
 
 const ROLES = [['viewer', 'viewer'], ['viewer+persons', 'viewer who sees persons'], ['editor', 'editor'], ['admin', 'administrator']] as const
+/** Of those that log in: the link sets a new password. */
+const KEPT = ['kept', 'as before'] as const
 /** Of those that are made with `POST /api/users`. */
 const ACCOUNT = ['', 'none: an account for keys, without a login'] as const
 
@@ -41,7 +43,7 @@ export function PeopleScreen () {
               ['Last login', ({ last_login_at: at }) => formatAgo(at, now)], ['State', describeUser],
               ['-Actions', (user) => user.email !== currentSession().email && (
                 <>
-                  {user.disabled_at === null && <button type='button' class='quiet' onClick={() => setInvited(user)}>Invite again …<span class='hidden'> {user.email}</span></button>}
+                  {user.disabled_at === null && <button type='button' class='quiet' onClick={() => setInvited(user)}>New link …<span class='hidden'> {user.email}</span></button>}
                   <button type='button' class='quiet' onClick={() => setChanging(user)}>{user.disabled_at === null ? 'Disable' : 'Enable'} …<span class='hidden'> {user.email}</span></button>
                 </>
               )]
@@ -61,35 +63,38 @@ export function PeopleScreen () {
           onClose={() => setChanging(undefined)} onDone={users.reload}
           onConfirm={async () => await request(`/api/users/${changing.id}/`, { method: 'PATCH', body: { disabled: changing.disabled_at === null } })}
         >
-          <p>{changing.disabled_at === null ? 'Sessions end at once, keys that the user has or made are permanently revoked, and links to boards stop working.' : 'Login works again; revoked keys do not come back.'}</p>
+          <p>{changing.disabled_at === null ? describeEnd(changing) : 'Login works again; keys, board links and SQL in alerts do not come back.'}</p>
         </Ask>
       )}
     </section>
   )
 }
 
-/** @param props.user  Somebody who gets a new link and other roles; undefined: somebody new. */
+/** @param props.user  Somebody who gets a new link, and perhaps other roles; undefined: somebody new. */
 function InviteDialog ({ user, onClose, onDone }: { user: User | undefined, onClose: () => void, onDone: (made: Invitation | undefined) => void }) {
   const [email, setEmail] = useState(user?.email ?? '')
   const [name, setName] = useState(user?.first_name ?? '')
-  const [role, setRole] = useState('viewer')
+  const [role, setRole] = useState(user?.roles == null ? 'viewer' : KEPT[0])
   const [project, setProject] = useState('')
   const invite = async (): Promise<Invitation | undefined> => {
     const person = { email, first_name: name }
-    if (role !== '') {
-      const given = { project_id: project === '' ? null : Number(project), role: role.replace('+persons', ''), sees_persons: role.includes('+') }
-      return await request('/api/invitations/', { method: 'POST', body: { ...person, roles: [given] } })
-    }
-    await request('/api/users/', { method: 'POST', body: person })
+    if (role === KEPT[0]) return await request('/api/invitations/', { method: 'POST', body: person })
+    if (role === ACCOUNT[0]) return await request('/api/users/', { method: 'POST', body: person }).then(() => undefined)
+    const given = { project_id: project === '' ? null : Number(project), role: role.replace('+persons', ''), sees_persons: role.includes('+') }
+    return await request('/api/invitations/', { method: 'POST', body: { ...person, roles: [given] } })
   }
   return (
-    <FormDialog title='Invite' action={role === '' ? 'Create the account' : 'Create the link'} isReady={email !== ''} onClose={onClose} onConfirm={invite} onDone={onDone}>
+    <FormDialog title={user === undefined ? 'Invite' : 'New link'} action={role === ACCOUNT[0] ? 'Create the account' : 'Create the link'} isReady={email !== ''} onClose={onClose} onConfirm={invite} onDone={onDone}>
       <label>E-mail <input required type='email' maxLength={254} value={email} disabled={user !== undefined} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
       <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-      <Select label='Role' value={role} options={user === undefined ? [...ROLES, ACCOUNT] : ROLES} onChange={setRole} />
-      {role !== '' && <Select label='Projects' value={project} options={[['', 'all'], ...currentSession().projects.map(({ id, name }) => [String(id), `${showText(name, 60)} (${id})`] as const)]} onChange={setProject} />}
+      <Select label='Role' value={role} options={user === undefined ? [...ROLES, ACCOUNT] : user.roles === null ? ROLES : [KEPT, ...ROLES]} onChange={setRole} />
+      {role !== ACCOUNT[0] && role !== KEPT[0] && <Select label='Projects' value={project} options={[['', 'all'], ...currentSession().projects.map(({ id, name }) => [String(id), `${showText(name, 60)} (${id})`] as const)]} onChange={setProject} />}
     </FormDialog>
   )
+}
+
+function describeEnd ({ disabling_ends: { keys, board_links: links, sql_alerts: alerts } }: User): string {
+  return `Sessions end at once. Permanently: ${keys} keys that the user has or made and ${links} links to boards stop working, and ${alerts} alerts lose their SQL. Exports, targets and other alerts go on.`
 }
 
 function describeRoles ({ roles }: User): string {
