@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_489,
+  lines: 89_488,
   serverLines: 5_500,
-  platformLines: 4_827,
-  trackedFiles: 1_716,
+  platformLines: 4_826,
+  trackedFiles: 1_717,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
