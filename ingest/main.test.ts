@@ -23,11 +23,12 @@ async function prepare (t: Test): Promise<{ env: NodeJS.ProcessEnv, url: string,
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-ingest-'))
   t.teardown(async () => await rm(dataDir, { recursive: true, force: true }))
   const port = await freePort()
+  const { PATH, NODE_COMPILE_CACHE } = process.env
   return {
     url: `http://127.0.0.1:${port}`,
     natsUrl: nats.url,
     env: {
-      PATH: process.env.PATH, NATS_URL: nats.url, DATABASE_URL: databaseUrl, MILLRACE_DATA_DIR: dataDir,
+      PATH, NODE_COMPILE_CACHE, NATS_URL: nats.url, DATABASE_URL: databaseUrl, MILLRACE_DATA_DIR: dataDir,
       MILLRACE_PORT: String(port), MILLRACE_LOG_LEVEL: 'warn'
     }
   }

@@ -156,7 +156,7 @@ t.test('a zip is read like a folder: hidden files are left out, and each broken 
 })
 
 /** Files of this size, as they are after decompression: `MILLRACE_TEST_GIGABYTES=20`. */
-const BYTES = Number(process.env.MILLRACE_TEST_GIGABYTES ?? 0.15) * 1e9
+const BYTES = Number(process.env.MILLRACE_TEST_GIGABYTES ?? 0.1) * 1e9
 const HEAP_MB = 80
 const BLOCK_ROWS = 20_000
 

@@ -1,11 +1,13 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t, { type Test } from 'tap'
-import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
+import { PROJECT_KEY, startTestIngest, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { INGESTION_WARNINGS, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_CONSUMER, WARNINGS_STREAM, WARNINGS_SUBJECT } from '../../schema/wire/streams.ts'
@@ -25,20 +27,37 @@ interface Warning {
   samples: Record<string, string>[]
 }
 
+/** An ingest, a table, and a project of them. */
 async function startSystem (t: Test, env: NodeJS.ProcessEnv = {}) {
   const [ingest, clickhouse] = await Promise.all([startTestIngest(t, env), createTestClickHouse(t)])
-  const { client } = clickhouse
+  return showIn(1, PROJECT_KEY, { ingest, client: clickhouse.client })
+}
+
+function showIn (project: number, key: string, { ingest, client }: { ingest: TestIngest, client: ClickHouse }) {
   return {
     ingest,
     client,
+    project,
+    key,
     store: async () => await storeWarnings({ connection: ingest.connection, clickhouse: client, logger }),
     /** Of all minutes: a test may run across the end of one. */
-    read: async (project = 1) => await (await client.query({
+    read: async (of = project) => await (await client.query({
       query: `SELECT reason, any(effect) AS effect, toUInt32(sum(count)) AS count, groupArrayArray(samples) AS samples
-        FROM ingestion_warnings WHERE project_id = ${project} GROUP BY reason ORDER BY reason`,
+        FROM ingestion_warnings WHERE project_id = ${of} GROUP BY reason ORDER BY reason`,
       format: 'JSONEachRow'
     })).json<Warning>()
   }
+}
+
+const shared = await startSystem(t)
+
+/** A new project of the system that the tests share: what is counted, is counted for each project. */
+async function addProject () {
+  const { sql } = shared.ingest.postgres
+  const key = `phc_${randomUUID()}`
+  const [project] = await sql<[{ id: number }]>`INSERT INTO projects (name) VALUES ('another') RETURNING id`
+  await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES (${key}, ${project.id}, 'project')`
+  return showIn(project.id, key, shared)
 }
 
 /** An event for each reason that events can have. */
@@ -64,11 +83,11 @@ const EVENTS: [reason: WarningReason, event: unknown, value: string][] = [
 ]
 
 t.test('everything that is not stored as sent is counted by project and reason, with samples', async (t) => {
-  const { ingest, client, store, read } = await startSystem(t)
+  const { ingest, project, key, client, store, read } = await addProject()
   const good = { event: 'good', distinct_id: 'd', uuid: UUID, timestamp: new Date().toISOString(), properties: { $groups: { g: 'k' } } }
   const batch = [good, ...EVENTS.flatMap(([, event]) => [event, event])]
 
-  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
+  t.equal((await ingest.post('/batch/', { api_key: key, batch })).status, 200)
   await store()
   const warnings = await read()
 
@@ -78,13 +97,13 @@ t.test('everything that is not stored as sent is counted by project and reason, 
     t.match(warning, { effect: INGESTION_WARNINGS[reason], count: 2, samples: [{ value }] }, reason)
   }
   const [table] = await (await client.query({
-    query: 'SELECT count() AS rows, uniqExact(source) AS sources FROM ingestion_warnings_by_source', format: 'JSONEachRow'
+    query: `SELECT count() AS rows, uniqExact(source) AS sources FROM ingestion_warnings_by_source WHERE project_id = ${project}`, format: 'JSONEachRow'
   })).json<Record<string, string>>()
   t.same(table, { rows: String(EVENTS.length), sources: '1' })
 })
 
 t.test('a text that cannot be stored is counted where it was replaced, and what can is not', async (t) => {
-  const { ingest, store, read } = await startSystem(t)
+  const { ingest, key, store, read } = await addProject()
   const about = (fields: Record<string, unknown>): object => ({ event: 'e', distinct_id: 'd', ...fields })
   const replaced = [
     [about({ event: 'a\0' }), 'a\ufffd'], [about({ distinct_id: 'b\0' }), 'b\ufffd'], [about({ distinct_id: 'c\ud800' }), 'c\ufffd'],
@@ -99,21 +118,21 @@ t.test('a text that cannot be stored is counted where it was replaced, and what 
   ]
 
   // A message each: then the first samples of each are kept.
-  for (const [event] of replaced) t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, ...event })).status, 200)
+  for (const [event] of replaced) t.equal((await ingest.post('/capture/', { api_key: key, ...event })).status, 200)
   await store()
   const [warning] = await read()
   t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: replaced.length })
   for (const { value } of warning!.samples) t.ok(replaced.some(([, each]) => each === value), `${value} was sent`)
-  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch: asSent })).status, 200)
+  t.equal((await ingest.post('/batch/', { api_key: key, batch: asSent })).status, 200)
   await store()
   t.match(await read(), [{ reason: 'text_replaced', count: replaced.length }])
   t.equal((await read()).length, 1)
 })
 
 t.test('a body that is not UTF-8 is counted where it was replaced, unless it says its charset', async (t) => {
-  const { ingest, store, read } = await startSystem(t)
+  const { ingest, key, store, read } = await addProject()
   const event = (fields: string, filler = 10): string =>
-    `{"api_key":"${PROJECT_KEY}","batch":[{"event":"e","distinct_id":"d"},{"event":"e",${fields},"x":"${'x'.repeat(filler)}"}]}`
+    `{"api_key":"${key}","batch":[{"event":"e","distinct_id":"d"},{"event":"e",${fields},"x":"${'x'.repeat(filler)}"}]}`
   const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
   const inId = event('"distinct_id":"jos\xe9"')
   const replaced: [body: Buffer, type: string, value?: string][] = [
@@ -162,11 +181,11 @@ t.test('dropped events are remembered by uuid, as many as a process may name in 
 })
 
 t.test('a sample says which event of which SDK it was; large bodies are counted as small ones are', async (t) => {
-  const { ingest, store, read } = await startSystem(t)
+  const { ingest, key, store, read } = await addProject()
   const event = { event: 'paid', distinct_id: 'd\0', uuid: UUID, properties: { ...LIB, filler: 'x'.repeat(400_000) }, timestamp: 'soon' }
   const batch = [event, ...Array.from({ length: 9 }, () => ({ distinct_id: 'nameless', properties: LIB }))]
 
-  t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch })).status, 200)
+  t.equal((await ingest.post('/batch/', { api_key: key, batch })).status, 200)
   await store()
 
   t.match(await read(), [
@@ -265,11 +284,11 @@ t.test('a flood of requests that are refused as a whole is counted, and costs a 
 })
 
 t.test('counts are exact when messages come twice, and in another order', async (t) => {
-  const { ingest, store, read } = await startSystem(t)
+  const { ingest, key, store, read } = await addProject()
   const { connection } = ingest
   const bad = { event: '', distinct_id: 'd' }
   for (let n = 1; n <= 3; n++) {
-    t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, ...bad })).status, 200)
+    t.equal((await ingest.post('/capture/', { api_key: key, ...bad })).status, 200)
   }
   const manager = await jetstreamManager(connection)
   const { state } = await manager.streams.info(WARNINGS_STREAM)
@@ -287,10 +306,10 @@ t.test('counts are exact when messages come twice, and in another order', async 
 })
 
 t.test('what a process had taken when it died is stored within half a minute', async (t) => {
-  const { ingest, store, read } = await startSystem(t)
+  const { ingest, key, store, read } = await addProject()
   // Makes the consumer.
   await store()
-  t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, event: '', distinct_id: 'd' })).status, 200)
+  t.equal((await ingest.post('/capture/', { api_key: key, event: '', distinct_id: 'd' })).status, 200)
   const consumer = await jetstream(ingest.connection).consumers.get(WARNINGS_STREAM, WARNINGS_CONSUMER)
   const taken = await consumer.next({ expires: 10_000 })
   t.ok(taken, 'a process takes it, and never acknowledges it')
@@ -298,17 +317,17 @@ t.test('what a process had taken when it died is stored within half a minute', a
   await waitFor(async () => {
     await store()
     return (await read()).length > 0
-  })
+  }, { everyMs: 500 })
 
   t.match(await read(), [{ reason: 'missing_event_name', count: 1 }])
 })
 
 t.test('a flood of bad requests makes few messages and one row', async (t) => {
-  const { ingest, client, store, read } = await startSystem(t)
+  const { ingest, project, key, client, store, read } = await addProject()
   const startedAt = performance.now()
   for (let round = 0; round < 20; round++) {
     await Promise.all(Array.from({ length: 20 }, async (_, n) =>
-      await ingest.post('/capture/', { api_key: PROJECT_KEY, event: `${round} ${n}`, distinct_id: '' })))
+      await ingest.post('/capture/', { api_key: key, event: `${round} ${n}`, distinct_id: '' })))
   }
   // Two of each round, and one after each pause where a round takes longer.
   const most = 41 + (performance.now() - startedAt) / PAUSE_MS
@@ -323,15 +342,15 @@ t.test('a flood of bad requests makes few messages and one row', async (t) => {
   t.match(warning, { reason: 'missing_distinct_id', count: 400 })
   t.ok((warning?.samples.length ?? 0) <= 10, 'five a minute')
   const [{ rows } = { rows: '' }] = await (await client.query({
-    query: 'SELECT count() AS rows FROM ingestion_warnings_by_source', format: 'JSONEachRow'
+    query: `SELECT count() AS rows FROM ingestion_warnings_by_source WHERE project_id = ${project}`, format: 'JSONEachRow'
   })).json<{ rows: string }>()
   t.ok(Number(rows) <= 2)
 })
 
 t.test('while the stream is unavailable, warnings take the way through the spool', async (t) => {
-  const { ingest, store, read } = await startSystem(t)
+  const { ingest, key, store, read } = await addProject()
   await ingest.nats.kill('SIGSTOP')
-  t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, event: '', distinct_id: 'd' })).status, 200)
+  t.equal((await ingest.post('/capture/', { api_key: key, event: '', distinct_id: 'd' })).status, 200)
   await ingest.nats.kill('SIGCONT')
 
   await waitFor(async () => await ingest.metric('millrace_ingest_spool_bytes') === 0)

@@ -81,9 +81,8 @@ interface Endpoint {
 }
 
 const api = await createTestApi(t)
-const ingest = await startTestIngest(t, {
-  DATABASE_URL: api.databaseUrl, MILLRACE_API_URL: await api.app.listen({ port: 0, host: '127.0.0.1' })
-})
+const apiUrl = await api.app.listen({ port: 0, host: '127.0.0.1' })
+const ingest = await startTestIngest(t, { DATABASE_URL: api.databaseUrl, MILLRACE_API_URL: apiUrl })
 
 /** Capture requests that were answered with 200. */
 let captured = 0
@@ -175,7 +174,8 @@ async function ask ({ method, path, wanted }: Endpoint, key: string): Promise<{ 
   const isCapture = wanted === 'event:write' && !path.startsWith('/api/')
   const body = isCapture ? { api_key: key, event: 'e', distinct_id: 'd' } : { api_key: key, distinct_id: 'd' }
   const isPublic = isCapture || (method === 'POST' && !path.startsWith('/api/'))
-  const answer = await fetch(ingest.url + path, {
+  // Nothing is decided on the way through the origin, which is not taken by thousands of requests.
+  const answer = await fetch((isPublic ? ingest.url : apiUrl) + path, {
     method,
     headers: { 'content-type': 'application/json', ...(isPublic ? {} : { authorization: `Bearer ${key}` }) },
     ...(method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(isPublic ? body : {}) })

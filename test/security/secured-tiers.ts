@@ -37,6 +37,7 @@ export async function startSecuredTiers (
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
         MILLRACE_DATA_DIR: dataDir,
         MILLRACE_PORT: String(ports.ingest),
         MILLRACE_PIPELINE_PORT: String(ports.pipeline),

@@ -9,12 +9,18 @@ export const PATIENCE_MS = 180_000
 export interface WaitForOptions {
   /** Gives up after this long, in milliseconds. Default: `PATIENCE_MS`. */
   timeoutMs?: number
-  /** Pause between two checks, in milliseconds. Default 20 at first, growing to 50: a check takes CPU from others. */
+  /**
+   * Pause between two checks, in milliseconds. Default 20 at first, growing to 50, and to 250 where the check itself
+   * takes long: it takes CPU from others.
+   */
   everyMs?: number
 }
 
 const FIRST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 50
+/** By how much longer than a check the pause behind it is. */
+const PAUSE_FACTOR = 8
+const LONGEST_PAUSE_OF_SLOW_CHECKS_MS = 250
 
 type Truthy<T> = Exclude<T, false | undefined | null | 0 | ''>
 
@@ -31,6 +37,7 @@ export async function waitFor<T> (condition: () => T | Promise<T>, options: Wait
   const deadline = performance.now() + timeoutMs
   let lastError: unknown
   for (;;) {
+    const checkedAt = performance.now()
     try {
       const answer = await condition()
       if (answer) return answer as Truthy<T>
@@ -38,12 +45,15 @@ export async function waitFor<T> (condition: () => T | Promise<T>, options: Wait
     } catch (error) {
       lastError = error
     }
+    const tookMs = performance.now() - checkedAt
     if (performance.now() >= deadline) {
       // In the message too: not every reporter shows causes.
       const last = lastError === undefined ? '' : `; at last: ${String(lastError)}`
       throw new Error(`waited ${timeoutMs} ms in vain for: ${String(condition)}${last}`, { cause: lastError })
     }
     await delay(pauseMs)
-    if (everyMs === undefined) pauseMs = Math.min(pauseMs * 1.25, LONGEST_PAUSE_MS)
+    if (everyMs !== undefined) continue
+    const ofCheck = Math.min(PAUSE_FACTOR * tookMs, LONGEST_PAUSE_OF_SLOW_CHECKS_MS)
+    pauseMs = Math.max(Math.min(pauseMs * 1.25, LONGEST_PAUSE_MS), ofCheck)
   }
 }

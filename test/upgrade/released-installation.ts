@@ -1,15 +1,13 @@
 /**
  * What a release left: a backup, and the data directory that it was made of, with what each question about them is
- * answered. Every later state must restore the one and open the other: `released-installation.test.ts`.
+ * answered. Every later state must restore the one and open the other: `released-installation.system.test.ts`.
  *
  *     npx node test/upgrade/released-installation.ts      # once for each release: writes test/upgrade/<version>/
  */
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { promisify } from 'node:util'
-import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { connectClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -21,16 +19,12 @@ import { readVersion } from '../../schema/version.ts'
 import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { startStack, type Stack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { ANSWERS, BACKUP, DATA_DIR, fileOf, packFolder } from './release-files.ts'
 
 /** A store or the API, and the question to it. */
 export type Question = ['clickhouse' | 'postgres' | 'api', string]
 
 export type Answer = [...Question, unknown]
-
-/** A file of the release. */
-export const fileOf = (version: string, name: string): string => path.join(import.meta.dirname, version, name)
-
-export const [BACKUP, DATA_DIR, ANSWERS] = ['backup.jsonl.zst', 'data-dir.jsonl.zst', 'answers.jsonl'] as const
 
 /** Of the data directory: of this machine alone, or too large for a repository (Postgres, made from the backup). */
 const LEFT_OUT = ['postgres', 'logs', 'addresses.json', 'processes.json', 'lock', 'lock.guard', 'backup.lock']
@@ -157,37 +151,6 @@ async function makeRelease (version: string): Promise<void> {
   } finally {
     await stack.stop()
     await rm(folder, { recursive: true })
-  }
-}
-
-/** One of `base64` and `link`; neither: a folder. */
-interface Entry { name: string, base64?: string, link?: string }
-
-/** A folder as one file: a line of JSON for each entry, compressed. @param leftOut  Names in the folder. */
-async function packFolder (folder: string, file: string, leftOut: readonly string[] = []): Promise<void> {
-  const found = await readdir(folder, { recursive: true, withFileTypes: true })
-  const lines = await Promise.all(found.map(async (entry): Promise<Entry[]> => {
-    const full = path.join(entry.parentPath, entry.name)
-    const name = path.relative(folder, full)
-    if (leftOut.includes(name.split(path.sep)[0]!)) return []
-    if (entry.isSymbolicLink()) return [{ name, link: await readlink(full) }]
-    if (entry.isFile()) return [{ name, base64: await readFile(full, 'base64') }]
-    return entry.isDirectory() ? [{ name }] : []
-  }))
-  const text = lines.flat().sort((one, other) => one.name < other.name ? -1 : 1).map((line) => `${JSON.stringify(line)}\n`).join('')
-  const options = { params: { [constants.ZSTD_c_compressionLevel]: 19 } }
-  await writeFile(file, await promisify(zstdCompress)(text, options))
-}
-
-export async function unpackFolder (file: string, folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true })
-  const text = (await promisify(zstdDecompress)(await readFile(file))).toString()
-  for (const line of text.split('\n').slice(0, -1)) {
-    const { name, base64, link } = JSON.parse(line) as Entry
-    const full = path.join(folder, name)
-    if (link !== undefined) await symlink(link, full)
-    else if (base64 === undefined) await mkdir(full, { recursive: true })
-    else await writeFile(full, base64, { encoding: 'base64', mode: 0o600 })
   }
 }
 

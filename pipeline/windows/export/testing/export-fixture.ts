@@ -41,7 +41,7 @@ export function startExports (
   const listExports = createListExports({ sql, clickhouse, cluster: '', folder, metrics: createMetrics('test'), ...deps })
   const logger = createLogger({ component: 'test', level: process.env['LOG'] === undefined ? 'silent' : 'info' })
   const kinds = [{ list: listExports, limit: Infinity }]
-  return startWindows({ sql, clickhouse, owner, kinds, roundMs: 20, leaseMs, logger })
+  return startWindows({ sql, clickhouse, owner, kinds, roundMs: 100, leaseMs, logger })
 }
 
 export async function completeThrough (clickhouse: ClickHouse, time: string): Promise<void> {
