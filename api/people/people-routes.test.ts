@@ -159,10 +159,11 @@ t.test('wrong passwords get no more answers than the limit, and others still log
   for (let n = 0; n < 6; n++) if ((await attempt(`guess${n}@example.com`)).status === 401) guessed++
   t.equal(guessed, 3, 'one password at many accounts')
   const fromNetwork = async (n: number): Promise<number> => (await attempt(`v6-${n}@example.com`, 'wrong password', `2001:db8::${n}`)).status
+  const known = (await api.sql<{ subject: string }[]>`SELECT subject FROM login_attempts`).map(({ subject }) => subject)
   await fromNetwork(1)
   await fromNetwork(2)
   // As after 47 more of them.
-  const { count: networks } = await api.sql`UPDATE login_attempts SET count = 49 WHERE count = 2`
+  const { count: networks } = await api.sql`UPDATE login_attempts SET count = 49 WHERE count = 2 AND subject <> ALL(${known})`
   t.equal(networks, 1)
   t.same([await fromNetwork(50), await fromNetwork(51)], [401, 429], 'one network of IPv6 is one address')
   for (let n = 0; n < 12; n++) t.match(await attempt('cy1@example.com'), { status: 429 }, 'a locked address locks no account')
