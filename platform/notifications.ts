@@ -16,21 +16,6 @@ export function consoleUrl (publicUrl: string, project: number, screen: string):
   return `${publicUrl}/console/projects/${project}/${screen}`
 }
 
-/** What `data` of a report has for all kinds of targets. */
-export interface ReportContent {
-  /** Lines of each tile of the board; the first is its name. */
-  tiles: string[][]
-  /** Address of the picture of each tile; null: it has none. */
-  pictures: Array<string | null>
-  /** Of the board in the console. */
-  url: string
-}
-
-/** Where the API shows a picture of a board that was sent. */
-export function pictureUrl (publicUrl: string, key: string): string {
-  return `${publicUrl}/api/shared_board/pictures/${key}`
-}
-
 /** Appends to the queue of a target. @returns the sequence of the last one; null: there is no such target. */
 export async function queueNotifications (
   sql: Sql | TransactionSql, targetId: number, notifications: readonly NewNotification[]

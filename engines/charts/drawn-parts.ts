@@ -32,10 +32,10 @@ export function lostBefore (steps: Steps, step: number): number {
   return before === undefined ? 0 : (before.people ?? 0) - (here?.people ?? 0)
 }
 
-/** The bar of a step: who reached it, and beside them who was lost since the step before. */
-export interface StepBar { name: string, share: number, before: number, lost: number, reached: string, left: string }
+export type StepBar = ReturnType<typeof describeSteps>[number]
 
-export function describeSteps (steps: Steps): StepBar[] {
+/** The bar of each step: who reached it, and beside them who was lost since the step before. */
+export function describeSteps (steps: Steps) {
   return steps.map(({ name, people, conversion }, index) => {
     const before = steps[index - 1]
     const lost = lostBefore(steps, index + 1)

@@ -47,9 +47,10 @@ function contentOfTrend (
   { points, lines, previous }: TrendAnswer, asked: number, { display, timezone }: Pick<Asked, 'display' | 'timezone'>
 ): PictureContent {
   if (lines.length === 0) return toTable([], [['No event in the range matches.']])
+  const isOne = lines.every(({ series }) => series === lines[0]?.series)
   const drawn = chooseLines(lines, previous?.lines, asked).map(({ line, colour, isBefore }) => {
     const of = isBefore ? previous?.points ?? [] : points
-    return { ...line, name: `${labelOf(line)}${isBefore ? ' (before)' : ''}`, look: { colour, isBefore, partial: of.map((point) => point.is_partial) } }
+    return { ...line, name: `${isOne ? '' : `${line.series + 1}. `}${labelOf(line)}${isBefore ? ' (before)' : ''}`, look: { colour, isBefore, partial: of.map((point) => point.is_partial) } }
   })
   if (display === 'number') return { kind: 'numbers', of: drawn.map(({ name, total }) => ({ name, value: total })) }
   const named = drawn.map(({ name, total, values }) => ({ name: `${name}: ${formatMeasure(total)}`, values }))

@@ -1,7 +1,7 @@
 import { drawPicture } from '../../../engines/charts/draw-picture.ts'
 import type { PictureContent } from '../../../engines/charts/picture-content.ts'
 import { cityOf, formatterOf } from '../../../engines/figures.ts'
-import { consoleUrl, type NewNotification, pictureUrl, type ReportContent } from '../../../platform/notifications.ts'
+import { consoleUrl, type NewNotification } from '../../../platform/notifications.ts'
 import { hashPersonalKey, mintKey } from '../../../schema/key-text.ts'
 import type { TimeWindow, WindowEffects } from '../window-task.ts'
 import { readReport, type Subject } from './analyst-values.ts'
@@ -10,6 +10,16 @@ import { renderPicture } from './render-picture.ts'
 
 /** Characters of a report that people get. */
 const MAX_REPORT = 10_000
+
+/** What `data` of a report has for all kinds of targets. */
+export interface ReportContent {
+  /** Lines of each tile of the board; the first is its name. */
+  tiles: string[][]
+  /** Address of the picture of each tile; null: it has none. */
+  pictures: Array<string | null>
+  /** Of the board in the console. */
+  url: string
+}
 
 /** Null where it cannot be drawn; its text has the same. */
 async function drawTile (about: { title: string, asOf: string }, content: PictureContent): Promise<Buffer | null> {
@@ -38,7 +48,7 @@ export async function sendReport (deps: AlertDeps, alert: Alert, window: TimeWin
     const key = mintKey('phl_')
     if (png !== null) pictures.push({ key_hash: hashPersonalKey(key), shows_sql: tile.kind === 'saved_query', png })
     report.tiles.push([name, ...lines])
-    report.pictures.push(png === null ? null : pictureUrl(deps.publicUrl, key))
+    report.pictures.push(png === null ? null : `${deps.publicUrl}/api/shared_board/pictures/${key}`)
   }
   const through = window.to.toISOString()
   const text = [`${alert.name}: ${board.name}, complete through ${through}`, ...report.tiles.map((lines) => lines.join('\n')), report.url].join('\n\n')

@@ -2,9 +2,9 @@
 import { isIP } from 'node:net'
 import type { SendMailOptions } from 'nodemailer'
 import { escapeMarkup } from '../../../engines/charts/write-svg.ts'
-import type { ReportContent } from '../../../platform/notifications.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey } from '../../../schema/key-text.ts'
+import type { ReportContent } from '../alerts/send-report.ts'
 import { refusedRange } from './guard-addresses.ts'
 
 /** By its key; null: it was removed. */
