@@ -7,6 +7,7 @@ import { createReadPicture } from '../notify/report-message.ts'
 import { startWindows } from '../run-closed-windows.ts'
 import { readPng } from '../testing/read-png.ts'
 import { listAlertTasks } from './alert-tasks.ts'
+import { readReport } from './analyst-values.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 const [{ sql }, { client: clickhouse, url }] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
@@ -140,6 +141,8 @@ t.test('a board is sent each day, and what cannot be answered keeps the rest bac
   t.equal(last?.type, 'report')
   t.match(last?.text, /^Daily sales: Sales, complete through 2026-05-12T00:00:00.000Z\n\nPayments of the week\npaid: 22, 2026-05-11: 22\n\nquestion \d+: the project has no question 999999\n\nComing back\n2025-07-01: –, returned [^]*2026-03-01: –, returned .*\n2026-04-01: 0, returned 0\n2026-05-01: \d+, returned –\n\nBy hour\n2026-05-11 00:00:00 \| 5\n[^]*\n\nhttp:\/\/millrace.example\/console\/projects\/\d+\/boards\/\d+$/)
 
+  const { content } = await readReport({ sql, analyst }, { kind: 'question', id: question }, { project, mayRunSql: true, updatedAt: new Date() }, START + 24 * HOUR)
+  t.match(content, { kind: 'chart', looks: [{ partial: Array(7).fill(false) }] }, 'the day that has just ended is complete')
   const { pictures } = JSON.parse(last!.data)
   t.match(pictures, [/^http:\/\/millrace\.example\/api\/shared_board\/pictures\/phl_\w{43}$/, null, /./, /./])
   for (const picture of [pictures[0], pictures[2], pictures[3]]) {

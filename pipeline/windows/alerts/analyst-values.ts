@@ -61,7 +61,8 @@ export async function readReport (
   const [[first = null] = []] = await ask(deps, `
     SELECT toUnixTimestamp64Milli(min(first_seen)) FROM event_volumes_by_day WHERE project_id = ${asker.project} HAVING count() > 0`)
   const rows = await ask(deps, compileQuestion(question, asker.project, range))
-  const known = { ...range, ...first !== null && { firstEvent: Number(first) } }
+  // The period that ends with it is complete.
+  const known = { ...range, now: to, ...first !== null && { firstEvent: Number(first) } }
   const answer = shapeAnswer(question, known, rows)
   return { name, lines: describeAnswer(answer), content: contentOfAnswer(answer, { question, display, timezone }) }
 }
