@@ -1,6 +1,5 @@
 /** Where exports are written: a folder, or storage that speaks S3. */
-import { createReadStream } from 'node:fs'
-import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { link, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { errorCode } from '../../../engines/errors.ts'
@@ -35,7 +34,7 @@ export async function clearScratch (folder: string): Promise<void> {
   await makeFolder(folder)
   for (const name of await readdir(folder)) {
     const file = path.join(folder, name)
-    const found = await stat(file).catch(() => null)
+    const found = await ifThere(stat(file))
     if (found !== null && Date.now() - found.mtimeMs > STALE_MS) await rm(file, { force: true })
   }
 }
@@ -65,20 +64,11 @@ export function openFolderTarget (root: string): ExportTarget {
       return true
     },
     async read (name) {
-      try {
-        await using handle = await open(pathOf(name))
-        await handle.stat()
-      } catch (error) {
-        if (errorCode(error) === 'ENOENT') return null
-        throw error
-      }
-      return createReadStream(pathOf(name))
+      const handle = await ifThere(open(pathOf(name)))
+      return handle?.createReadStream() ?? null
     },
     async listManifests (folder) {
-      const found = await readdir(pathOf(folder), { recursive: true }).catch((error: unknown) => {
-        if (errorCode(error) === 'ENOENT') return []
-        throw error
-      })
+      const found = await ifThere(readdir(pathOf(folder), { recursive: true })) ?? []
       return found.map((name) => name.split(path.sep).join('/')).filter((name) => MANIFEST.test(name))
     },
     async remove (name, signal) {
@@ -88,6 +78,14 @@ export function openFolderTarget (root: string): ExportTarget {
   }
 }
 
+/** Null: there is no such file or folder. */
+async function ifThere<T> (found: Promise<T>): Promise<T | null> {
+  return await found.catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return null
+    throw error
+  })
+}
+
 /** Makes folders below `root`, each with its name flushed. */
 async function makeDurableFolder (root: string, relative: string): Promise<void> {
   let folder = root
@@ -95,10 +93,6 @@ async function makeDurableFolder (root: string, relative: string): Promise<void>
   for (const part of relative.split('/')) {
     const parent = folder
     folder = path.join(folder, part)
-    const isNew = await mkdir(folder).then(() => true, (error: unknown) => {
-      if (errorCode(error) === 'EEXIST') return false
-      throw error
-    })
-    if (isNew) await flushFolder(parent)
+    if (await makeFolder(folder)) await flushFolder(parent)
   }
 }

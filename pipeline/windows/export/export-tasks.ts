@@ -68,7 +68,7 @@ async function readExports (sql: Sql): Promise<ExportRow[]> {
 }
 
 function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
-  const { sql, clickhouse, cluster, reading } = deps
+  const { sql } = deps
   const { id, schedule: size, paused, since, tables, isRevised } = row
   return {
     subject: `export:${id}`,
@@ -78,7 +78,7 @@ function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
     beside: isRevised
       ? async (signal) => {
         await planErasures(sql, id)
-        await readInsertedThrough({ sql, clickhouse, cluster }, id)
+        await readInsertedThrough(deps, id)
         await writePlanned(row, deps, signal)
         return undefined
       }
@@ -89,8 +89,7 @@ function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
           INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
           VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule') ON CONFLICT DO NOTHING`
       }
-      const late = async (): Promise<Date> => await planLateRows({ sql, clickhouse, cluster }, row)
-      const through = await inTurn({ reading, signal }, late)
+      const through = await inTurn({ ...deps, signal }, async () => await planLateRows(deps, row))
       await writePlanned(row, deps, signal)
       return async (transaction) => await transaction`
         UPDATE export_state SET inserted_through = ${through} WHERE export_id = ${id}`
@@ -99,10 +98,8 @@ function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
 }
 
 /** Copies of persons belong to the window in which their insert began, and one that runs may have begun in this one. */
-async function waitForCopies (
-  { clickhouse, cluster }: ExportDeps, { to }: TimeWindow, signal: AbortSignal
-): Promise<void> {
-  while (await findSettledMoment({ clickhouse, cluster }) < to.getTime() + 1000) {
+async function waitForCopies (deps: ExportDeps, { to }: TimeWindow, signal: AbortSignal): Promise<void> {
+  while (await findSettledMoment(deps) < to.getTime() + 1000) {
     await pause(1000, signal)
     signal.throwIfAborted()
   }
@@ -110,7 +107,7 @@ async function waitForCopies (
 
 /** Writes planned revisions in the order in which they were planned, backfills last. */
 async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSignal): Promise<void> {
-  const { sql, clickhouse, cluster, reading, checked, onStep, fileRows } = deps
+  const { sql, clickhouse, checked, onStep } = deps
   const target = openTarget(row, deps)
   await clearScratch(target.scratch)
   if (!checked.has(row.id)) await recordUnknownManifests(row, { sql, target, signal })
@@ -125,7 +122,7 @@ async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSign
           AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL) ORDER BY reason = 'backfill', id LIMIT 1`
     if (planned === undefined) return
     if (planned.table !== 'events') await waitForCopies(deps, planned, signal)
-    await writeRevision(planned, row, { sql, clickhouse, cluster, target, reading, signal, onStep, fileRows })
+    await writeRevision(planned, row, { ...deps, target, signal })
     await onStep?.('next')
   }
 }

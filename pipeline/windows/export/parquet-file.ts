@@ -13,20 +13,25 @@ export interface FileFacts {
   sha256: string
 }
 
-/** Small row groups bound the memory of ClickHouse and of readers; old readers know no other text than strings. */
+/** Row groups bound the memory of ClickHouse and of readers; old readers know no other text than strings. */
 const PARQUET_SETTINGS: ClickHouseSettings = {
   output_format_parquet_compression_method: 'zstd',
   output_format_compression_level: '1',
   // Readers that look for single values are rare, and each value of each column would be hashed for them.
   output_format_parquet_write_bloom_filter: 0,
+  // Ids fill a dictionary in vain before they are written without one.
+  output_format_parquet_max_dictionary_size: '65536',
+  // No page has a range of its own that a reader could skip, and manifests have the SHA-256 of each file.
+  output_format_parquet_write_page_index: 0,
+  output_format_parquet_write_checksums: 0,
   output_format_parquet_string_as_string: 1,
   output_format_parquet_row_group_size: '100000',
-  output_format_parquet_row_group_size_bytes: '16777216',
+  output_format_parquet_row_group_size_bytes: '33554432',
   output_format_parquet_parallel_encoding: 0,
   max_threads: 1,
   // A row group is read as one block: nothing is joined.
   max_block_size: '100000',
-  preferred_block_size_bytes: '16777216',
+  preferred_block_size_bytes: '33554432',
   // As it comes: the server need not hold the result.
   wait_end_of_query: 0
 }

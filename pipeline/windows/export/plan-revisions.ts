@@ -53,11 +53,15 @@ export async function readInsertedThrough (
 export async function planLateRows (stores: Stores, { id, projectId, schedule }: ExportSettings): Promise<Date> {
   const { sql, clickhouse } = stores
   const { since, through } = await readInsertedThrough(stores, id)
+  // Index granules of the window that is written next, which has most of the new rows, are not read.
+  const [{ end }] = await sql<[{ end: Date }]>`
+    SELECT coalesce(max(window_to), 'epoch') AS "end" FROM export_windows
+    WHERE export_id = ${id} AND table_name = 'events' AND written_at IS NOT NULL`
   const found = await queryRows<{ at: string }>(clickhouse, `
     SELECT DISTINCT toUnixTimestamp(toStartOfHour(received_at)) AS at FROM events
-    WHERE project_id = {project: UInt32}
+    WHERE project_id = {project: UInt32} AND received_at < fromUnixTimestamp64Milli({end: Int64})
       AND inserted_at >= fromUnixTimestamp64Milli({since: Int64}) AND inserted_at < fromUnixTimestamp64Milli({through: Int64})`,
-  { project: projectId, since: since.getTime(), through })
+  { project: projectId, since: since.getTime(), through, end: end.getTime() })
   const starts = new Set(found.map(({ at }) => windowAt(schedule, new Date(Number(at) * 1000)).from.getTime()))
   for (const start of starts) {
     const late = windowAt(schedule, new Date(start))

@@ -102,8 +102,8 @@ export async function writeRevision (planned: PlannedRevision, job: ExportSettin
  */
 async function adopt (planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps): Promise<void> {
   const { id, table, reason } = planned
-  await recordPersons(planned, job, deps, filterSql(table, job.filter))
   if (reason === 'erasure' || reason === 'late_rows') await planRevision(deps.sql, id, reason)
+  await recordContents(planned, job, deps, filterSql(table, job.filter))
 }
 
 /** Plans the next revision when events came or went between the run that made the files and this one. */
@@ -123,10 +123,9 @@ async function makeManifest (
   const { sql, clickhouse, signal, onStep } = deps
   const filter = filterSql(table, job.filter)
   const columns = await readColumns(table, job, deps)
-  const parts = await recordParts(planned, job, deps, filter)
-  await onStep?.('record persons')
+  await onStep?.('record contents')
   const settled = await findSettledMoment(deps)
-  await recordPersons(planned, job, deps, filter)
+  const parts = await recordContents(planned, job, deps, filter)
   const files: FileOfManifest[] = []
   for (let index = 0; index < parts; index++) {
     const name = parts === 1 ? `r${revision}.parquet` : `r${revision}-${index + 1}.parquet`
@@ -136,10 +135,10 @@ async function makeManifest (
   }
   // Those of replayed events that came meanwhile; copies of persons never come late.
   const cameSince = `${filter} AND inserted_at >= fromUnixTimestamp64Milli(${settled})`
-  if (table === 'events') await recordPersons(planned, job, deps, cameSince)
+  if (table === 'events') await recordContents(planned, job, deps, cameSince)
   const rows = files.reduce((sum, file) => sum + file.rows, 0)
   const where = windowSql(table, job.projectId, planned)
-  const leftOut = await countRows(deps, table, `${where} AND NOT ifNull(${filter}, 0)`)
+  const leftOut = job.filter === null ? 0 : await countRows(deps, table, `${where} AND NOT ifNull(${filter}, 0)`)
   const [last] = await sql<{ sequence: number, sha256: string }[]>`
     SELECT sequence, manifest_sha256 AS sha256 FROM export_windows
     WHERE export_id = ${job.id} AND table_name = ${table} AND sequence IS NOT NULL ORDER BY sequence DESC LIMIT 1`
@@ -193,39 +192,38 @@ async function countRows (deps: RevisionDeps, table: ExportedTable, where: strin
   return Number(row?.count)
 }
 
-/** The same number of files in each run: one that is there already has the rows of that part. */
-async function recordParts (
+/**
+ * Records the number of files, unless an earlier run did: a file that is there already has the rows of its part. And the
+ * persons of the rows, beside those of earlier runs, whose files may stay. An erasure may come before files are made.
+ *
+ * @returns the number of files.
+ */
+async function recordContents (
   planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps, filter: string
 ): Promise<number> {
-  const { sql, fileRows = FILE_ROWS } = deps
-  if (planned.parts !== null) return planned.parts
-  const where = windowSql(planned.table, job.projectId, planned)
-  const rows = await countRows(deps, planned.table, `${where} AND ${filter}`)
-  const parts = Math.ceil(rows / fileRows)
-  const [row] = await sql<[{ parts: number }]>`
-    UPDATE export_windows SET parts = coalesce(parts, ${parts}) WHERE id = ${planned.id} RETURNING parts`
-  return row.parts
-}
-
-/** Adds those that earlier runs, whose files may stay, did not have. An erasure may come before files are made. */
-async function recordPersons (
-  planned: PlannedRevision, job: ExportSettings, deps: RevisionDeps, filter: string
-): Promise<void> {
-  const { sql, clickhouse } = deps
+  const { sql, clickhouse, fileRows = FILE_ROWS } = deps
   const { source, persons } = factsOf(planned.table)
   const found = await inTurn(deps, async () => {
     const { stream } = await clickhouse.exec({
-      query: `SELECT DISTINCT toUInt32(bitShiftRight(reinterpretAsUInt128(arrayJoin([${persons.join(', ')}])), 64))
-        FROM ${source} WHERE ${windowSql(planned.table, job.projectId, planned)} AND ${filter} FORMAT RowBinary`
+      query: `SELECT toUInt32(bitShiftRight(reinterpretAsUInt128(arrayJoin([${persons.join(', ')}])), 64)) AS hash, toUInt32(count())
+        FROM ${source} WHERE ${windowSql(planned.table, job.projectId, planned)} AND ${filter} GROUP BY hash FORMAT RowBinary`
     })
     return await buffer(stream)
   })
-  if (found.length === 0) return
   const [row] = await sql<[{ hashes: Buffer }]>`SELECT person_hashes AS hashes FROM export_windows WHERE id = ${planned.id}`
   const known = readHashes(row.hashes)
-  const gained = [...readHashes(found)].filter((hash) => !known.has(hash))
+  const gained: number[] = []
+  let rows = 0
+  for (let at = 0; at < found.length; at += 8) {
+    const hash = found.readUInt32LE(at)
+    if (!known.has(hash)) gained.push(hash)
+    rows += found.readUInt32LE(at + 4) / persons.length
+  }
   const added = Buffer.from(Uint32Array.from(gained).buffer)
-  await sql`UPDATE export_windows SET person_hashes = person_hashes || ${added} WHERE id = ${planned.id}`
+  const [{ parts }] = await sql<[{ parts: number }]>`
+    UPDATE export_windows SET parts = coalesce(parts, ${Math.ceil(rows / fileRows)})
+      ${gained.length === 0 ? sql`` : sql`, person_hashes = person_hashes || ${added}`} WHERE id = ${planned.id} RETURNING parts`
+  return parts
 }
 
 function readHashes (stored: Buffer): Set<number> {
