@@ -1450,7 +1450,7 @@ export interface paths {
         };
         /**
          * List the windows of an export
-         * @description Every revision, newest first.
+         * @description Every revision, newest first. Of a window the highest revision that is written counts.
          *
          *     Requires the scope project:read.
          */
@@ -3133,7 +3133,7 @@ export interface components {
                 /** @enum {string} */
                 kind: "question" | "saved_query" | "board";
             };
-            /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+            /** @description Null for a board. rises_by and falls_by: percent against the same window a week before, more than 0; falls_by at most 100. */
             condition: {
                 /** @enum {string} */
                 is: "above" | "below" | "rises_by" | "falls_by";
@@ -3610,11 +3610,14 @@ export interface components {
                  */
                 events: string[] | null;
                 /**
-                 * @description Conditions on properties, as in questions.
+                 * @description Conditions on event properties, as in questions.
                  * @default []
                  */
                 where: {
-                    [key: string]: unknown;
+                    key?: unknown;
+                    operator?: unknown;
+                    type?: unknown;
+                    value?: unknown;
                 }[];
             } | null;
             id: number;
@@ -3640,7 +3643,7 @@ export interface components {
                  */
                 endpoint: string;
                 /**
-                 * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.
+                 * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.
                  * @enum {string}
                  */
                 kind: "folder" | "s3";
@@ -3693,7 +3696,6 @@ export interface components {
             /** Format: date-time */
             from: string;
             id: number;
-            is_newest: boolean;
             /** @description Events that the filter left out. */
             left_out: number;
             manifest_sha256: string | null;
@@ -6066,7 +6068,7 @@ export interface operations {
                         /** @enum {string} */
                         kind: "question" | "saved_query" | "board";
                     };
-                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before, more than 0; falls_by at most 100. */
                     condition?: {
                         /** @enum {string} */
                         is: "above" | "below" | "rises_by" | "falls_by";
@@ -6172,7 +6174,7 @@ export interface operations {
                         /** @enum {string} */
                         kind: "question" | "saved_query" | "board";
                     };
-                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before, more than 0; falls_by at most 100. */
                     condition?: {
                         /** @enum {string} */
                         is: "above" | "below" | "rises_by" | "falls_by";
@@ -6272,7 +6274,7 @@ export interface operations {
                         /** @enum {string} */
                         kind: "question" | "saved_query" | "board";
                     };
-                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before. */
+                    /** @description Null for a board. rises_by and falls_by: percent against the same window a week before, more than 0; falls_by at most 100. */
                     condition: {
                         /** @enum {string} */
                         is: "above" | "below" | "rises_by" | "falls_by";
@@ -9137,11 +9139,14 @@ export interface operations {
                          */
                         events?: string[] | null;
                         /**
-                         * @description Conditions on properties, as in questions.
+                         * @description Conditions on event properties, as in questions.
                          * @default []
                          */
                         where?: {
-                            [key: string]: unknown;
+                            key?: unknown;
+                            operator?: unknown;
+                            type?: unknown;
+                            value?: unknown;
                         }[];
                     } | null;
                     readonly id?: unknown;
@@ -9167,7 +9172,7 @@ export interface operations {
                          */
                         endpoint?: string;
                         /**
-                         * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.
+                         * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.
                          * @enum {string}
                          */
                         kind: "folder" | "s3";
@@ -9272,11 +9277,14 @@ export interface operations {
                          */
                         events?: string[] | null;
                         /**
-                         * @description Conditions on properties, as in questions.
+                         * @description Conditions on event properties, as in questions.
                          * @default []
                          */
                         where?: {
-                            [key: string]: unknown;
+                            key?: unknown;
+                            operator?: unknown;
+                            type?: unknown;
+                            value?: unknown;
                         }[];
                     } | null;
                     readonly id?: unknown;
@@ -9302,7 +9310,7 @@ export interface operations {
                          */
                         endpoint?: string;
                         /**
-                         * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.
+                         * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.
                          * @enum {string}
                          */
                         kind: "folder" | "s3";

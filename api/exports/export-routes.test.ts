@@ -26,6 +26,8 @@ t.test('an export is made, shown without its secret, and keeps it when sent back
   t.match(await sql`SELECT secure_value, target FROM exports WHERE id = ${created.id}`, [{ secure_value: 'another', target: { bucket: 'lake' } }])
   t.match((await call('GET', '~/exports/progress')).body, { results: [{ id: created.id, done_through: null, complete_through: '2026-05-04T10:30:00.000Z', lag_seconds: 0, rows: 0, error: '' }] })
   t.equal((await call('DELETE', `~/exports/${created.id}`)).status, 204)
+  const { body: inFolder } = await call('POST', '~/exports', { ...EXPORT, target: { kind: 'folder' } })
+  t.match(await call('PATCH', `~/exports/${inFolder.id}`, { ...inFolder, paused: true }), { status: 200, body: { target: inFolder.target } })
 })
 
 t.test('what would break windows or chains is refused by its field', async (t) => {
@@ -44,6 +46,12 @@ t.test('what would break windows or chains is refused by its field', async (t) =
     ['', { ...EXPORT, name: 'b', target: { ...TARGET, endpoint: '', region: 'x@10.0.0.1/' } }, 'target__region'],
     ['', { ...EXPORT, name: 'b', target: { kind: 'ftp' } }, 'target__kind'],
     ['', { ...EXPORT, name: 'b', tables: ['users'] }, 'tables__0'],
+    ['', { ...EXPORT, name: 'b', target: { ...TARGET, prefix: 'a/../../other/' } }, 'target__prefix'],
+    ['', { ...EXPORT, name: 'b', target: { kind: 'folder', bucket: 'lake' } }, 'target__bucket'],
+    ['', { ...EXPORT, name: 'b', target: { kind: 'folder', region: 'eu-central-1' } }, 'target__region'],
+    ['', { ...EXPORT, name: 'b', tables: ['persons'], filter: { events: ['paid'] } }, 'filter'],
+    ['', { ...EXPORT, name: 'b', filter: { where: [{ key: 'a', value: 'b', negation: true }] } }, 'filter__where__0__negation'],
+    ['', { ...EXPORT, name: 'b', filter: { where: [{ key: 'a', value: 'b', type: 'person' }] } }, 'filter__where__0__type'],
     ['', { ...EXPORT, name: 'b', filter: { where: [{ key: 'a', operator: 'like', value: 'b' }] } }, 'filter__where__0__operator'],
     ['', EXPORT, 'name']
   ]
@@ -64,7 +72,7 @@ t.test('a backfill plans the closed windows of a span, each once', async (t) => 
   t.match(await run('2026-05-04T09:00:00Z', '2026-05-04T08:00:00Z'), { status: 400, body: { attr: 'to' } })
   t.match(await run('2020-05-04T09:00:00Z', '2026-05-04T08:00:00Z'), { status: 400, body: { attr: 'to', detail: /10000/ } })
   const { body } = await call('GET', `~/exports/${id}/windows?limit=2`)
-  t.match(body, { count: 6, results: [{ table: 'persons', from: '2026-05-04T01:00:00.000Z', revision: 0, reason: 'backfill', written_at: null, is_newest: false }, {}] })
+  t.match(body, { count: 6, results: [{ table: 'persons', from: '2026-05-04T01:00:00.000Z', revision: 0, reason: 'backfill', written_at: null }, {}] })
   t.match((await call('GET', '~/exports/progress')).body, { results: [{ planned: 6, folder: new RegExp(`^${projectId}/warehouse-`) }] })
   t.equal((await (await api.inNewProject()).call('GET', `~/exports/${id}/windows`)).status, 404)
 })

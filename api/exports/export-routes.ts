@@ -6,7 +6,7 @@ import { readConditions } from '../../engines/operators/property-conditions.ts'
 import { type ClickHouse, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { answerInTime } from '../http/answer-errors.ts'
-import { array, bodyOf, boolean, count, integer, object, string, time, timeOrNull } from '../http/json-schema.ts'
+import { array, bodyOf, count, integer, object, string, time, timeOrNull } from '../http/json-schema.ts'
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -22,15 +22,20 @@ const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 const line = { type: 'string', maxLength: 1000, default: '' } as const
 
+/** What each field of a place in S3 is by default. A folder has none of them. */
+const NO_PLACE = {
+  endpoint: '', region: 'us-east-1', bucket: '', prefix: '', access_key_id: '', secret_access_key: ''
+}
+
 const fields = {
   schedule: { type: 'string', enum: ['hour', 'day'], description: 'Window length; windows are aligned to UTC. Cannot be changed.' },
   target: {
     type: 'object', additionalProperties: false, required: ['kind'],
     description: 'Only the credentials can be changed.',
     properties: {
-      kind: { type: 'string', enum: ['folder', 's3'], description: 'folder: `MILLRACE_EXPORT_FOLDER` of the pipeline.' },
+      kind: { type: 'string', enum: ['folder', 's3'], description: 'folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.' },
       endpoint: { ...line, description: 'Service URL; empty: Amazon S3 in the region.' },
-      region: { ...line, default: 'us-east-1' },
+      region: { ...line, default: NO_PLACE.region },
       bucket: line,
       prefix: { ...line, description: 'Prefix of every object name, such as `millrace/`.' },
       access_key_id: line,
@@ -45,7 +50,7 @@ const fields = {
     description: 'Event filter; null: all events. Manifests count the events it excludes.',
     properties: {
       events: { type: ['array', 'null'], items: { type: 'string', maxLength: 400 }, minItems: 1, maxItems: 100, default: null, description: 'Event names; null: all.' },
-      where: { type: 'array', maxItems: 20, default: [], items: { type: 'object', additionalProperties: true }, description: 'Conditions on properties, as in questions.' }
+      where: { type: 'array', maxItems: 20, default: [], items: { type: 'object', additionalProperties: false, properties: { key: {}, value: {}, operator: {}, type: {} } }, description: 'Conditions on event properties, as in questions.' }
     }
   },
   paused: { type: 'boolean', description: 'true: no windows are written until it resumes; erasures are still applied.' }
@@ -60,14 +65,14 @@ const EXPORTS: DocumentKind<typeof fields> = {
       throw invalidField('name', 'The name is part of a path: lower-case letters, digits, - and _, at most 63.')
     }
     readConditions('filter__where', fieldsOf(given.filter).where)
-    const [stored] = id === undefined
-      ? []
-      : await sql<{ schedule: string, target: Target, name: string }[]>`
-        SELECT schedule, target, name FROM exports WHERE project_id = ${projectId} AND id = ${id}`
-    if (stored !== undefined) {
-      for (const name of ['schedule', 'name'] as const) {
-        if (given[name] !== undefined && given[name] !== stored[name]) throw fixed(name)
-      }
+    const [stored] = await sql<Pick<Stored<typeof fields>, 'schedule' | 'target' | 'name' | 'tables' | 'filter'>[]>`
+      SELECT schedule, target, name, tables, filter FROM exports WHERE project_id = ${projectId} AND id = ${id ?? null}::integer`
+    for (const name of stored === undefined ? [] : ['schedule', 'name'] as const) {
+      if (given[name] !== undefined && given[name] !== stored?.[name]) throw fixed(name)
+    }
+    const { tables, filter } = { ...stored, ...given }
+    if (filter != null && Array.isArray(tables) && !tables.includes('events')) {
+      throw invalidField('filter', 'Only events are filtered, and they are not among the tables.')
     }
     return {
       ...given,
@@ -77,18 +82,16 @@ const EXPORTS: DocumentKind<typeof fields> = {
   }
 }
 
-const NO_PLACE = {
-  endpoint: '', region: 'us-east-1', bucket: '', prefix: '', access_key_id: '', secret_access_key: ''
-}
-
-/** They are parts of the URL. */
-const PLACE_NAMES = { bucket: /^[a-z0-9][a-z0-9._-]{1,62}$/, region: /^[a-z0-9-]+$/ }
+/** They are parts of the URL, in which `../` would lead to another bucket. */
+const PLACE_NAMES = { bucket: /^[a-z0-9][a-z0-9._-]{1,62}$/, region: /^[a-z0-9-]+$/, prefix: /^(?!(.*\/)?\.{0,2}\/)/ }
 
 type Target = Readonly<Record<string, unknown>>
 
 /** @throws {HttpError} 400 for a target that is not complete, or is another place than the stored one. */
 function readTarget (given: Target, stored: Target | undefined): { target: Target, secure_value?: unknown } {
   const { kind, access_key_id: accessKey, secret_access_key: secret, ...names } = given
+  const unused = kind === 'folder' ? Object.entries(NO_PLACE).find(([name, value]) => given[name] !== value) : undefined
+  if (unused !== undefined) throw invalidField(`target__${unused[0]}`, 'A folder has no such field: it is of S3.')
   const place = Object.entries({ kind, ...kind === 's3' ? names : {} })
   for (const [name, value] of stored === undefined ? [] : place) {
     if (stored?.[name] !== value) throw fixed(`target__${name}`)
@@ -129,12 +132,8 @@ const windowSchema = object({
   sequence: { type: ['integer', 'null'], description: 'Position in the chain of manifests of the table.' },
   manifest_sha256: { type: ['string', 'null'] },
   files: integer, rows: integer, left_out: count('Events that the filter left out.'), bytes: integer,
-  written_at: { ...timeOrNull, description: 'null: planned.' }, is_newest: boolean
+  written_at: { ...timeOrNull, description: 'null: planned.' }
 }, { $id: 'ExportWindow' })
-
-/** Of revisions `v`: none of the window was written later. */
-const IS_NEWEST = `(v.written_at IS NOT NULL AND NOT EXISTS (SELECT FROM export_windows AS n WHERE n.export_id = v.export_id
-  AND n.table_name = v.table_name AND n.window_from = v.window_from AND n.revision > v.revision AND n.written_at IS NOT NULL))`
 
 export async function exportRoutes (
   app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
@@ -151,15 +150,14 @@ export async function exportRoutes (
   }))
 
   routes.list('/:id/windows', {
-    summary: 'List the windows of an export', description: 'Every revision, newest first.', params: idParams,
+    summary: 'List the windows of an export', description: 'Every revision, newest first. Of a window the highest revision that is written counts.', params: idParams,
     item: { $ref: 'ExportWindow#' }
   }, async ({ params: { id }, query }, { projectId }) => {
     await findDocument(sql, EXPORTS, { projectId, id })
     return await selectPage(sql, query, {
       order: 'newest', keys: newestBy(sql`v.id`),
       select: sql`v.id::float8, v.table_name AS table, v.window_from AS from, v.window_to AS to, v.revision, v.reason, v.sequence,
-        v.manifest_sha256, jsonb_array_length(v.files) AS files, v.rows::float8, v.left_out::float8, v.bytes::float8, v.written_at,
-        ${sql.unsafe(IS_NEWEST)} AS is_newest`,
+        v.manifest_sha256, jsonb_array_length(v.files) AS files, v.rows::float8, v.left_out::float8, v.bytes::float8, v.written_at`,
       from: sql`export_windows AS v`, where: sql`v.export_id = ${id}`
     })
   })
@@ -207,8 +205,9 @@ async function readProgress (sql: Sql, projectId: number, through: Date | null):
         date_trunc(e.schedule, e.created_at, 'UTC')) - ('1 ' || e.schedule)::interval))::float8 END AS lag_seconds, w.*
     FROM exports AS e LEFT JOIN window_tasks AS t ON t.subject = 'export:' || e.id, LATERAL (
       SELECT coalesce(sum(jsonb_array_length(v.files)), 0)::integer AS files,
-        coalesce(sum(v.rows) FILTER (WHERE ${sql.unsafe(IS_NEWEST)}), 0)::float8 AS rows,
-        coalesce(sum(v.bytes) FILTER (WHERE ${sql.unsafe(IS_NEWEST)}), 0)::float8 AS bytes,
+        -- Replaced revisions name no files.
+        coalesce(sum(v.rows) FILTER (WHERE v.files <> '[]'), 0)::float8 AS rows,
+        coalesce(sum(v.bytes) FILTER (WHERE v.files <> '[]'), 0)::float8 AS bytes,
         (count(*) FILTER (WHERE v.written_at IS NULL))::integer AS planned
       FROM export_windows AS v WHERE v.export_id = e.id) AS w
     WHERE e.project_id = ${projectId} ORDER BY e.id`

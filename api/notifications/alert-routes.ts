@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { invalidField } from '../../engines/errors.ts'
-import { CONDITIONS, namesWindow, refuseQuestion } from '../../engines/questions/alert-windows.ts'
+import { CONDITIONS, namesWindow, refuseCondition, refuseQuestion } from '../../engines/questions/alert-windows.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { array, bodyOf, nullableObject, object, time, timeOrNull, type Value } from '../http/json-schema.ts'
@@ -23,7 +23,7 @@ const about = {
 } as const
 const every = { type: 'string', enum: ['hour', 'day', 'week'], description: 'Window length, UTC; week: from Monday, for boards only.' } as const
 const condition = {
-  ...nullableObject({ is: { type: 'string', enum: CONDITIONS }, value: number }, 'Null for a board. rises_by and falls_by: percent against the same window a week before.'), additionalProperties: false
+  ...nullableObject({ is: { type: 'string', enum: CONDITIONS }, value: number }, 'Null for a board. rises_by and falls_by: percent against the same window a week before, more than 0; falls_by at most 100.'), additionalProperties: false
 } as const
 
 const fields = {
@@ -75,6 +75,8 @@ async function checkSubject (
     return
   }
   if (wanted === null) throw invalidField('condition', 'This field is required.', 'required')
+  const useless = refuseCondition(wanted)
+  if (useless !== null) throw invalidField('condition__value', useless)
   if (interval === 'week') throw invalidField('every', 'An alert is evaluated each hour or each day.')
   const refusal = kind === 'question' ? refuseQuestion(readQuestion(found.definition)) : null
   if (refusal !== null) throw invalidField('about__id', refusal)

@@ -36,7 +36,8 @@ t.test('what a target cannot be is refused by the field at fault', async (t) => 
     [{ kind: 'pager' }, 'kind'], [{ url: 'ftp://example.com' }, 'url'], [{ url: 'javascript:alert(1)' }, 'url'], [{ url: 'https://user:pw@example.com/' }, 'url'],
     [{ url: 'https://example.com/…' }, 'url'], [{ url: ' https://example.com/' }, 'url'], [{ url: '' }, 'url'], [{ kind: 'mail' }, 'url'],
     [{ kind: 'mail', url: 'mailto:a@example.com,b@example.com' }, 'url'], [{ kind: 'mail', url: 'mailto:a@example.com?bcc=b@example.com' }, 'url'],
-    [{ kind: 'mail', url: 'mailto:a@example.com', events: ['paid'] }, 'events'], [{ events: ['a', 'a'] }, 'events'], [{ secret: 'x' }, 'secret'], [{ name: ' ' }, 'name']
+    [{ kind: 'mail', url: 'mailto:a@example.com', events: ['paid'] }, 'events'],
+    [{ kind: 'mail', url: 'mailto:a@example.com', each_event: true }, 'each_event'], [{ events: ['a', 'a'] }, 'events'], [{ secret: 'x' }, 'secret'], [{ name: ' ' }, 'name']
   ]
   for (const [fields, attr] of refused) {
     const { status, body } = await api.call('POST', '~/targets/', { name: 'other', kind: 'webhook', url: 'https://example.com/hook', ...fields })
@@ -72,6 +73,7 @@ t.test('an alert is about something that can be watched, with a condition of its
   const refused: [object, string][] = [
     [{ about: { kind: 'question', id: 999_999 } }, 'about__id'], [{ about: { kind: 'question', id: funnel } }, 'about__id'], [{ about: { kind: 'cohort', id: 1 } }, 'about__kind'],
     [{ condition: null }, 'condition'], [{ condition: { is: 'equals', value: 1 } }, 'condition__is'], [{ condition: { is: 'above' } }, 'condition__value'], [{ every: 'week' }, 'every'],
+    [{ condition: { is: 'falls_by', value: 500 } }, 'condition__value'], [{ condition: { is: 'falls_by', value: 0 } }, 'condition__value'], [{ condition: { is: 'rises_by', value: -50 } }, 'condition__value'],
     [{ targets: [] }, 'targets'], [{ targets: [target, 999_999] }, 'targets__1'], [{ about: { kind: 'board', id: board } }, 'condition'],
     [{ about: { kind: 'board', id: board }, condition: null, every: 'hour' }, 'every']
   ]

@@ -42,13 +42,15 @@ export const TARGETS: DocumentKind<typeof fields> = {
   },
   async check (given, { sql, access, projectId, id = null }) {
     const [stored = {}] = await sql<Record<string, unknown>[]>`
-      SELECT kind, url, ${sql.unsafe(HOST_ONLY)} AS shown, events FROM targets AS q WHERE project_id = ${projectId} AND id = ${id}::integer`
+      SELECT kind, url, ${sql.unsafe(HOST_ONLY)} AS shown, events, each_event FROM targets AS q WHERE project_id = ${projectId} AND id = ${id}::integer`
     // Clients may send back what they were shown.
     const url = given.url === stored.shown ? stored.url : given.url ?? stored.url
-    const { kind, events } = { ...stored, ...given }
+    const { kind, events, each_event: isEach } = { ...stored, ...given }
     checkUrl(String(kind), String(url))
     const hasEvents = Array.isArray(events) && events.length > 0
-    if (kind === 'mail' && hasEvents) throw invalidField('events', 'Mail is for alerts and reports: send events to Slack or a webhook.')
+    if (kind === 'mail' && (hasEvents || isEach === true)) {
+      throw invalidField(hasEvents ? 'events' : 'each_event', 'Mail is for alerts and reports: send events to Slack or a webhook.')
+    }
     if (given.events !== undefined && hasEvents) requireScope(access.scopes, 'event:read')
     // A url that is stored while a change without one is looked at stays.
     return given.url === undefined ? given : { ...given, url }

@@ -40,7 +40,7 @@ export function addExportsCommands (program: Command, context: CliContext): void
   group.command('verify')
     .description('verify the files of an export, without any server: none was changed, and no window is missing')
     .argument('<folder>', 'folder with the exported tables; of S3, a copy')
-    .option('--last <sha256>', 'hash of the last manifest of a table, as the console shows it')
+    .option('--last <sha256>', 'hash of the last manifest of a table: manifest_sha256 of its windows in the API')
     .option(...JSON_OPTION)
     .action(async (folder: string, { last, ...output }: Output & { last?: string }) => {
       const { problems, tables } = await verifyExport(path.resolve(folder), last)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type AlertCondition, isMet, namesWindow, outcomeOf, readNumber } from './alert-windows.ts'
+import { type AlertCondition, isMet, namesWindow, outcomeOf, readNumber, refuseCondition } from './alert-windows.ts'
 
 t.test('a condition is met, not met, or cannot be said', async (t) => {
   const met = (is: AlertCondition['is'], value: number, ...[now, before = null]: (number | null)[]): boolean | null => isMet({ is, value }, { value: now ?? null, before })
@@ -13,4 +13,11 @@ t.test('numbers of results, and queries that name their window', async (t) => {
   t.same(['12', '1.5', 3, '', ' ', 'x', null, 'nan', 'inf', true, undefined].map(readNumber), [12, 1.5, 3, null, null, null, null, null, null, null, null])
   t.ok(namesWindow('SELECT count() FROM events WHERE received_at >= {from:DateTime} AND received_at < { to : DateTime }'))
   t.notOk(namesWindow('SELECT {from:DateTime}'))
+})
+
+t.test('percentages that could never be reached, or always are, are refused', async (t) => {
+  const refused = (is: AlertCondition['is'], ...values: number[]): boolean[] => values.map((value) => refuseCondition({ is, value }) !== null)
+  t.same(refused('falls_by', 500, 100.1, 0, -1, 100, 0.5), [true, true, true, true, false, false])
+  t.same(refused('rises_by', -50, 0, 0.5, 500), [true, true, false, false])
+  t.same([...refused('above', -5, 0), ...refused('below', -5, 500)], [false, false, false, false])
 })

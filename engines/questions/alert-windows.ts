@@ -28,6 +28,12 @@ export function comparesWeeks ({ is }: AlertCondition): boolean {
   return is === 'rises_by' || is === 'falls_by'
 }
 
+/** Why a condition could never be met, or always is; null: it is of use. */
+export function refuseCondition ({ is, value }: AlertCondition): string | null {
+  if (is === 'falls_by' && (value <= 0 || value > 100)) return 'A fall is more than 0 and at most 100 percent.'
+  return is === 'rises_by' && value <= 0 ? 'A rise is more than 0 percent.' : null
+}
+
 /** Null when it cannot be said: no number, or nothing to compare it with. */
 export function isMet ({ is, value: limit }: AlertCondition, { value, before }: WindowValue): boolean | null {
   if (value === null) return null
@@ -38,10 +44,8 @@ export function isMet ({ is, value: limit }: AlertCondition, { value, before }: 
   return is === 'rises_by' ? percent >= limit : percent <= -limit
 }
 
-export type AlertOutcome = 'fired' | 'resolved' | null
-
 /** An alert fires with the first window that meets its condition, and is resolved with the first that does not. */
-export function outcomeOf (condition: AlertCondition, wasFiring: boolean, values: WindowValue): AlertOutcome {
+export function outcomeOf (condition: AlertCondition, wasFiring: boolean, values: WindowValue): 'fired' | 'resolved' | null {
   const isFiring = isMet(condition, values) ?? wasFiring
   return isFiring === wasFiring ? null : isFiring ? 'fired' : 'resolved'
 }
@@ -54,33 +58,6 @@ export function describeCondition ({ is, value }: AlertCondition): string {
 export function refuseQuestion (question: Question): string | null {
   if (question.kind !== 'trend') return 'Only trends can be watched.'
   return question.series.length === 1 || question.formula !== null ? null : 'Only a trend of one series, or with a formula, can be watched.'
-}
-
-/** A trend in windows: their query, and the value of the window that begins at an instant. */
-export interface WindowedTrend { sql: string, read: (rows: readonly AnswerRow[]) => (from: number) => number | null }
-
-/** The values of all windows of a span, which begins and ends with one. */
-export function compileWindows (trend: Trend, projectId: number, { from, to }: Span, interval: 'hour' | 'day'): WindowedTrend {
-  // Days of the key and months are skipped by the second bound of `timestamp`.
-  const source = `(SELECT * REPLACE (events.received_at AS timestamp) FROM events
-        WHERE project_id = ${projectId} AND events.received_at >= ${instantSql(from)} AND events.received_at < ${instantSql(to)}
-          AND events.timestamp >= events.received_at - INTERVAL 1 DAY AND events.timestamp >= ${instantSql(from - WINDOW_MS.day)})`
-  const [firstDay = '', lastDay = ''] = [from, to - 1].map((at) => new Date(at).toISOString().slice(0, 10))
-  const windowed: Trend = { ...trend, interval, breakdown: null, compare: false }
-  const range: ResolvedRange = {
-    from, to, previous: { from, to }, firstDay, lastDay, timezone: 'UTC', weekStarts: 'monday', now: to, keptFrom: -Infinity, source
-  }
-  return {
-    sql: compileQuestion(windowed, projectId, range),
-    read (rows) {
-      const answer = shapeAnswer(windowed, range, rows)
-      if (answer.kind !== 'trend') throw new Error('the answer of a trend is another one')
-      // The line of a formula comes after those of its series.
-      const values = answer.lines.at(-1)?.values ?? []
-      const found = new Map(answer.points.map(({ start }, index) => [Date.parse(start), values[index] ?? null]))
-      return (at) => found.get(at) ?? null
-    }
-  }
 }
 
 /** What is watched: a question, or a saved query whose first column of the first row is the value of a window. */
@@ -96,6 +73,27 @@ export interface WatchedWindows extends Span {
 /** Runs SQL with the login for analysts. */
 export type AskAnalyst = (query: string, parameters?: Record<string, string>) => Promise<readonly AnswerRow[]>
 
+/** The values of a trend in all windows of a span, which begins and ends with one. */
+async function readTrend (
+  trend: Trend, { project, from, to, size: interval }: WatchedWindows, ask: AskAnalyst
+): Promise<(from: number) => number | null> {
+  // Days of the key and months are skipped by the second bound of `timestamp`.
+  const source = `(SELECT * REPLACE (events.received_at AS timestamp) FROM events
+        WHERE project_id = ${project} AND events.received_at >= ${instantSql(from)} AND events.received_at < ${instantSql(to)}
+          AND events.timestamp >= events.received_at - INTERVAL 1 DAY AND events.timestamp >= ${instantSql(from - WINDOW_MS.day)})`
+  const [firstDay = '', lastDay = ''] = [from, to - 1].map((at) => new Date(at).toISOString().slice(0, 10))
+  const windowed: Trend = { ...trend, interval, breakdown: null, compare: false }
+  const range: ResolvedRange = {
+    from, to, previous: { from, to }, firstDay, lastDay, timezone: 'UTC', weekStarts: 'monday', now: to, keptFrom: -Infinity, source
+  }
+  const answer = shapeAnswer(windowed, range, await ask(compileQuestion(windowed, project, range)))
+  if (answer.kind !== 'trend') throw new Error('the answer of a trend is another one')
+  // The line of a formula comes after those of its series.
+  const values = answer.lines.at(-1)?.values ?? []
+  const found = new Map(answer.points.map(({ start }, index) => [Date.parse(start), values[index] ?? null]))
+  return (at) => found.get(at) ?? null
+}
+
 /**
  * Reads the values of the windows of a span, a question by one query, and a saved query by one for each window, newest
  * first.
@@ -104,15 +102,15 @@ export type AskAnalyst = (query: string, parameters?: Record<string, string>) =>
  * @throws for a question that cannot be watched, and what `ask` throws.
  */
 export async function readWindows (
-  watched: Watched, { project, from, to, size, deadline = Infinity }: WatchedWindows, ask: AskAnalyst
+  watched: Watched, windows: WatchedWindows, ask: AskAnalyst
 ): Promise<(from: number) => number | null | undefined> {
   if ('question' in watched) {
     const { question } = watched
     const refusal = refuseQuestion(question)
     if (question.kind !== 'trend' || refusal !== null) throw new Error(refusal ?? 'Only trends can be watched.')
-    const { sql, read } = compileWindows(question, project, { from, to }, size)
-    return read(await ask(sql))
+    return await readTrend(question, windows, ask)
   }
+  const { from, to, size, deadline = Infinity } = windows
   const values = new Map<number, number | null>()
   for (let end = to; end > from && performance.now() < deadline; end -= WINDOW_MS[size]) {
     const window = { from: end - WINDOW_MS[size], to: end }

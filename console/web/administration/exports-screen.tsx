@@ -20,7 +20,6 @@ const S3_FIELDS = {
   access_key_id: 'Access key id', secret_access_key: 'Secret access key'
 }
 const TABLES = ['events', 'persons', 'merges'] as const
-const NO_TARGET = { endpoint: '', region: 'us-east-1', bucket: '', prefix: '', access_key_id: '', secret_access_key: '' }
 
 type Open = { what: 'new' } | { what: 'pause' | 'run' | 'delete', of: Export }
 
@@ -85,7 +84,7 @@ function NewExport ({ path, ...dialog }: Dialogs) {
   const [name, setName] = useState('')
   const [schedule, setSchedule] = useState('hour')
   const [kind, setKind] = useState('folder')
-  const [place, setPlace] = useState<Record<string, string>>(NO_TARGET)
+  const [place, setPlace] = useState<Record<string, string>>({ region: 'us-east-1' })
   const [tables, setTables] = useState<readonly string[]>(['events'])
   const toggle = (table: string): void => setTables(TABLES.filter((each) => tables.includes(each) !== (each === table)))
   const create = async () => await request(path, {

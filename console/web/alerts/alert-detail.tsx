@@ -72,17 +72,16 @@ function AlertPage ({ stored, choices, onSaved }: { stored: Alert | undefined, c
 const nameOf = ({ subjects }: Choices, { about }: Pick<Alert, 'about'>): string =>
   subjects.find(([key]) => key === subjectKey(about))?.[1] ?? subjectKey(about)
 
-function draftOf (stored: Alert | undefined, { targets }: Choices): Draft {
+function draftOf (stored: Alert | undefined): Draft {
   if (stored === undefined) return withSubject(NEW, readSubject(query.value.get('about')) ?? NEW.about)
-  const { name, description, about, every, condition, enabled } = stored
-  // A deleted target stays in the alerts that named it.
-  return { name, description, about, every, condition, enabled, targets: stored.targets.filter((id) => targets.some((each) => each.id === id)) }
+  const { name, description, about, every, condition, targets, enabled } = stored
+  return { name, description, about, every, condition, targets, enabled }
 }
 
 interface EditorProps { stored: Alert | undefined, choices: Choices, onSaved: () => void, onDelete: () => void }
 
 function AlertEditor ({ stored, choices, onSaved, onDelete }: EditorProps) {
-  const [first] = useState(() => draftOf(stored, choices))
+  const [first] = useState(() => draftOf(stored))
   const [draft, setDraft] = useState(first)
   const { isBusy, error, attempt } = useAttempt()
   const mayWrite = may('query:write')

@@ -108,7 +108,7 @@ function EditTarget ({ path, target, ...dialog }: { path: string, target?: Targe
   const save = async () => await request(path, {
     method: target === undefined ? 'POST' : 'PATCH',
     body: {
-      ...texts, kind, url: isMail ? `mailto:${url.trim()}` : url.trim(), events: isMail ? [] : names, each_event: isEach,
+      ...texts, kind, url: isMail ? `mailto:${url.trim()}` : url.trim(), events: isMail ? [] : names, each_event: isEach && !isMail,
       enabled: isOn, ...target !== undefined && { updated_at: target.updated_at }
     }
   })
