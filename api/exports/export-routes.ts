@@ -10,7 +10,7 @@ import { array, bodyOf, count, integer, object, string, time, timeOrNull } from 
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
+import { type DocumentKind, documentRoutes, findDocument, type Stored } from '../queries/named-documents.ts'
 
 /** In the place of a secret; sent back, the secret stays as it is. */
 const HIDDEN = '********'
