@@ -210,8 +210,9 @@ async function recordContents (
     })
     return await buffer(stream)
   })
-  const [row] = await sql<[{ hashes: Buffer }]>`SELECT person_hashes AS hashes FROM export_windows WHERE id = ${planned.id}`
-  const known = readHashes(row.hashes)
+  const [{ hashes }] = await sql<[{ hashes: Buffer }]>`
+    SELECT person_hashes AS hashes FROM export_windows WHERE id = ${planned.id}`
+  const known = readHashes(hashes)
   const gained: number[] = []
   let rows = 0
   for (let at = 0; at < found.length; at += 8) {
