@@ -193,8 +193,8 @@ async function countRows (deps: RevisionDeps, table: ExportedTable, where: strin
 }
 
 /**
- * Records the number of files, unless an earlier run did: a file that is there already has the rows of its part. And the
- * persons of the rows, beside those of earlier runs, whose files may stay. An erasure may come before files are made.
+ * Records the number of files, unless an earlier run did: a file that is there already has the rows of its part. Adds
+ * the persons of the rows to those of earlier runs, whose files may stay. An erasure may come before files are made.
  *
  * @returns the number of files.
  */
