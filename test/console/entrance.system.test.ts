@@ -5,7 +5,7 @@ import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { startIdentityProvider } from '../support/identity-provider.ts'
 import { freePort } from '../support/local-ports.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, HOSTILE, logIn, openConsole, openPage, send } from './open-console.ts'
+import { checkPage, checkScreens, HOSTILE, logIn, openConsole, openPage, send } from './open-console.ts'
 
 /** The first load and the first screen may weigh so much together, in compressed bytes; see `bundle-assets.test.ts`. */
 const FIRST_SCREEN_BYTES = 90_000 + 25_000
@@ -183,6 +183,8 @@ t.test('the entrance of the console', async (t) => {
     await theirs.getByLabel('Password').fill('correct horse battery')
     await theirs.getByRole('button', { name: 'Join', exact: true }).click()
     await theirs.getByRole('button', { name: 'Your account bo@example.com' }).click()
+    await checkPage(t, theirs, 'account')
+    await theirs.setViewportSize({ width: 1280, height: 900 })
     await theirs.getByLabel('Present password').fill('correct horse battery')
     await theirs.getByLabel('New password').fill('another horse battery')
     await theirs.getByRole('button', { name: 'Change the password' }).click()

@@ -38,6 +38,8 @@ export interface ContractSystem {
 export interface CallOptions {
   /** Default: the first user's; null sends none. */
   authorization?: string | null
+  /** Of a session of the console, in place of a key. */
+  cookie?: string
 }
 
 export async function createContractClient (stack: Stack): Promise<ContractClient> {
@@ -58,8 +60,9 @@ export async function createContractClient (stack: Stack): Promise<ContractClien
 
   return {
     openapi,
-    async call (t, method, path, body, { authorization = `Bearer ${stack.personalApiKey}` } = {}) {
-      const answer = await send(method, path, body, authorization === null ? {} : { authorization })
+    async call (t, method, path, body, { authorization = `Bearer ${stack.personalApiKey}`, cookie } = {}) {
+      const credentials = cookie !== undefined ? { cookie, 'millrace-console': '1' } : authorization === null ? {} : { authorization }
+      const answer = await send(method, path, body, credentials)
       const url = path.replace(/^~/, '/api/projects/1')
       t.equal(openapi.findFault(method, url, answer), undefined, `${method} ${path} ${answer.status} as the document says`)
       return answer

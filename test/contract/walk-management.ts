@@ -450,12 +450,19 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     t.match(await client.call(t, 'PATCH', '~/', { name: 'Renamed' }), { status: 200, body: { name: 'Renamed', timezone: 'UTC' } })
     t.match(await client.call(t, 'POST', '~/rotate_key/', {}), { status: 200, body: { old_keys: [stack.projectApiKey] } })
     t.match(await client.call(t, 'POST', '/api/users/', { email: 'b@example.com' }), { status: 201, body: { keys: 0 } })
-    t.match(await client.call(t, 'POST', '/api/users/@me/password/', { current_password: 'x', password: 'of ten or more' }), { status: 403 })
     t.match(await client.call(t, 'GET', '/api/users/'), { status: 200, body: { results: [{ keys: 1 }, { email: 'b@example.com' }] } })
     const role = { project_id: null, role: 'viewer' }
     const invited = await client.call(t, 'POST', '/api/invitations/', { email: 'c@example.com', roles: [role] })
     t.match(invited, { status: 201, body: { user: { roles: [role], disabled_at: null }, link: /#invitation=/, expires_at: DATE_TIME } })
     t.match(await client.call(t, 'GET', '/api/record/?object=invitations'), { status: 200, body: { results: [{ kind: 'create', object_id: String(invited.body.user.id) }] } })
+    const password = 'of ten or more'
+    const joined = await fetch(`${stack.url}/console/session`, {
+      method: 'POST', headers: { 'millrace-console': '1', 'content-type': 'application/json' },
+      body: JSON.stringify({ invitation: invited.body.link.split('=').at(-1), password })
+    })
+    const cookie = String(joined.headers.getSetCookie()[0]?.split(';')[0])
+    const changed = await client.call(t, 'POST', '/api/users/@me/password/', { current_password: password, password: 'another of ten' }, { cookie })
+    t.match(changed, { status: 200, body: { has_password: true } })
     await client.open(t, 'GET', '/api/record/export?kind=trim')
     t.match(await client.call(t, 'PATCH', `/api/users/${invited.body.user.id}/`, { disabled: true }), { status: 200, body: { disabled_at: DATE_TIME } })
     const created = await client.call(t, 'POST', '/api/personal_api_keys/', { label: 'ci', scopes: ['project:read'] })
