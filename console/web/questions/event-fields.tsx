@@ -1,5 +1,4 @@
 /** Fields that choose events and properties among those that exist, with how often they came. */
-import { useRef, useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { CohortFields, ComparisonFields } from '../flags/filter-editor.tsx'
 import { OPERATORS, type PropertyFilter, replaceAt } from '../flags/flag-filters.ts'
@@ -60,31 +59,16 @@ function PropertyOptions ({ of }: { of: Counts }) {
   return <>{[...of ?? []].map(([name, volume]) => <option key={name} value={name}>{volume > 0 && `${formatCount(volume)} events`}</option>)}</>
 }
 
-/** After a field was left, in milliseconds: a click that left it is over by then, and what it aims at has not moved. */
-const LEFT_MS = 400
-
-/** Whether a field is being edited: partial input is not an error. */
-function useTyping (): { isTyping: boolean, onTyped: () => void, onBlur: () => void } {
-  const [isTyping, setTyping] = useState(false)
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  const onTyped = (): void => {
-    clearTimeout(timer.current)
-    setTyping(true)
-  }
-  return { isTyping, onTyped, onBlur: () => { timer.current = setTimeout(() => setTyping(false), LEFT_MS) } }
-}
-
 interface PropertyFieldProps { label: string, value: string, names: Names, isOfPerson?: boolean, onChange: (value: string) => void }
 
 export function PropertyField ({ label, value, names, isOfPerson = false, onChange }: PropertyFieldProps) {
   const known = isOfPerson ? names.personProperties : names.properties
-  const { isTyping, onTyped, onBlur } = useTyping()
-  const isUnknown = !isTyping && value !== '' && known !== null && known.size < OFFERED && !known.has(value)
+  const isUnknown = value !== '' && known !== null && known.size < OFFERED && !known.has(value)
   return (
     <label>
       <Label text={label} />
-      <input list={isOfPerson ? 'person-property-names' : 'property-names'} required placeholder='property' value={value} onBlur={onBlur} onInput={(event) => { onTyped(); onChange(event.currentTarget.value) }} />
-      {isUnknown && <span class='hint'> No {isOfPerson ? 'person' : 'event'} has it.</span>}
+      <input list={isOfPerson ? 'person-property-names' : 'property-names'} required placeholder='property' value={value} onInput={(event) => onChange(event.currentTarget.value)} />
+      {isUnknown && <span class='hint unknown'> No {isOfPerson ? 'person' : 'event'} has it.</span>}
     </label>
   )
 }
@@ -103,7 +87,6 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
   const { event, where } = value
   const list = useFocusOnParts<HTMLDivElement>(where.length)
   const volume = event === null ? undefined : names.events?.get(event)
-  const { isTyping, onTyped, onBlur } = useTyping()
   return (
     <div ref={list}>
       <div class='toolbar'>
@@ -111,12 +94,12 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
           {label}{' '}
           <input
             list='event-names' required={event !== null} value={event ?? ''} placeholder={event === null ? 'any event' : 'name of an event'}
-            onBlur={onBlur} onInput={(input) => { onTyped(); onChange({ ...value, event: input.currentTarget.value }) }}
+            onInput={(input) => onChange({ ...value, event: input.currentTarget.value })}
           />
         </label>
         {mayBeAny && <label><input type='checkbox' checked={event === null} onChange={(input) => onChange({ ...value, event: input.currentTarget.checked ? null : '' })} /> any event</label>}
         {(volume !== undefined || names.events === null) && event !== null && event !== '' && <span class='hint numbers volume'>{volume !== undefined && `${formatCount(volume)} in 30 days`}</span>}
-        {!isTyping && event !== null && event !== '' && names.events !== null && names.events.size < OFFERED && volume === undefined && <span class='hint'>No event has this name.</span>}
+        {event !== null && event !== '' && names.events !== null && names.events.size < OFFERED && volume === undefined && <span class='hint unknown'>No event has this name.</span>}
         <button type='button' data-add onClick={() => onChange({ ...value, where: [...where, { key: '', operator: 'exact', value: '' }] })}>Add a condition<span class='hidden'> to {label}</span></button>
       </div>
       {where.map((filter, index) => (
