@@ -12,6 +12,11 @@ export const FILE_TIMEOUT_MS = Number(process.env.TAP_TIMEOUT ?? 1200) * 1000
 const STUCK_MS = FILE_TIMEOUT_MS + 120_000
 /** So long a worker may take to close what its files share. */
 const END_MS = 20_000
+/**
+ * A worker loads some thousand modules and makes much garbage: with a larger space for what is young it takes a
+ * twentieth less of the CPU. What measures itself has the usual one.
+ */
+const SHARED_PROCESS_ARGV = ['--max-semi-space-size=64']
 /** Interval between looks at the load of the machine, ms. */
 const LOAD_INTERVAL_MS = 1500
 /** A further process starts while so much of all cores is idle, and ends when less than the second is. */
@@ -109,7 +114,7 @@ function createIdleMeter (): () => number {
 }
 
 function startWorker ({ group, env }: TestFile): Worker {
-  const child = fork(WORKER, { env, stdio: ['ignore', 'pipe', 'inherit', 'ipc'], execArgv: [] })
+  const child = fork(WORKER, { env, stdio: ['ignore', 'pipe', 'inherit', 'ipc'], execArgv: group === null ? [] : SHARED_PROCESS_ARGV })
   // A pipe, by the options above.
   const lines = createInterface({ input: child.stdout! })
   const exited = once(child, 'exit')

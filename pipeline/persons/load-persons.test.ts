@@ -11,12 +11,15 @@ import { made } from './testing/large-persons.ts'
 /** Near the largest that there may be. */
 const LARGE_BYTES = 500_000
 
-const OWNERS = 60
+/** Of persons alone more than a batch holds of large ones. */
+const OWNERS = 40
+/** Of them. */
+const MERGED = 30
 
 /** How often each of them changes in a batch. */
 const ROUNDS = 2
 
-/** Stores persons `person 1` to 60, groups `group 1` to 60, and a small one of both. */
+/** Stores persons `person 1` to 40, groups `group 1` to 40, and a small one of both. */
 async function storeOwners (sql: Sql): Promise<void> {
   await sql`INSERT INTO projects (id, name) VALUES (1, 'one')`
   await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (1, 'company', 0)`
@@ -94,7 +97,7 @@ t.test('a batch changes each large person and group, however its updates alterna
 t.test('a batch that names more than fits into memory ends as if all of it did', async (t) => {
   const { sql } = await createTestPostgres(t)
   await storeOwners(sql)
-  const merges = numbers.slice(0, 50).map((number): PersonsUpdate => ({
+  const merges = numbers.slice(0, MERGED).map((number): PersonsUpdate => ({
     ...made(100 + number), kind: 'merge', distinctId: 'person 0', otherDistinctId: `person ${number}`, how: 'force'
   }))
   const unknown: PersonsUpdate = { ...setOfPerson(1), projectId: 99 }
@@ -105,12 +108,12 @@ t.test('a batch that names more than fits into memory ends as if all of it did',
 
   const outcome = await sql.begin(async (transaction) => await applyUpdates(transaction, updates, 5))
   t.equal(outcome.refused.filter(({ reason }) => reason === 'unknown_project').length, 2)
-  t.equal(outcome.merges.length, 50)
+  t.equal(outcome.merges.length, MERGED)
   t.ok(outcome.propertiesBytes > 2 * OWNERS * LARGE_BYTES, `${outcome.propertiesBytes} bytes`)
 
   const persons = await sql`SELECT id, (properties -> 'number')::int AS number FROM persons ORDER BY id`
-  t.same(persons.map(({ id, number }) => [id, number]), [0, ...numbers.slice(50)].map((number) => [number, number]))
-  t.match(await sql`SELECT count(*)::int AS ids FROM person_distinct_ids WHERE person_id = 0`, [{ ids: 51 }])
+  t.same(persons.map(({ id, number }) => [id, number]), [0, ...numbers.slice(MERGED)].map((number) => [number, number]))
+  t.match(await sql`SELECT count(*)::int AS ids FROM person_distinct_ids WHERE person_id = 0`, [{ ids: MERGED + 1 }])
   t.match(await sql`
     SELECT count(*)::int AS groups FROM groups WHERE group_key = 'group ' || (properties ->> 'number')`, [{ groups: OWNERS }])
 })

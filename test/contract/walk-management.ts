@@ -425,7 +425,7 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     t.match(await client.call(t, 'GET', '/api/watermark/'), { status: 200, body: { ingest: [{ spool_bytes: 0 }] } })
     await plantLostIngest(stack)
     // While it may be alive, it is not forgotten.
-    await waitFor(async () => (await client.call(t, 'DELETE', '/api/watermark/ingest/lost/')).status === 204)
+    await waitFor(async () => (await client.call(t, 'DELETE', '/api/watermark/ingest/lost/')).status === 204, { everyMs: 500 })
     const rule = { what: 'dead_letters', project_id: null, days: 36_500 }
     t.match(await client.call(t, 'POST', '/api/retention/', rule), { status: 200, body: { results: [rule] } })
     t.match(await client.call(t, 'GET', '/api/retention/'), { status: 200, body: { results: [rule] } })

@@ -84,7 +84,7 @@ async function storeFuzzContract (sql: Sql): Promise<void> {
 }
 
 /** More in a long run. For a campaign: `MILLRACE_TEST_FUZZ_REQUESTS=20000 MILLRACE_TEST_FUZZ_SEED=1`. */
-const USUAL_REQUESTS = process.env.MILLRACE_TEST_LONG === undefined ? 3000 : 8000
+const USUAL_REQUESTS = process.env.MILLRACE_TEST_LONG === undefined ? 2000 : 8000
 const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? USUAL_REQUESTS)
 const SEED = Number(process.env.MILLRACE_TEST_FUZZ_SEED ?? 20_261_121)
 /** Number of concurrent requests: each answer waits for a message to be stored. */
