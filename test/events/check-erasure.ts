@@ -45,6 +45,7 @@ await t.test(`${ERASED} of ${PERSONS} people erased under load with ${KILLS} kil
   let main = runMain(t, settings)
   await main.ready()
   let here = await connect(settings)
+  await keepNoOldParts(here.clickhouse)
   const env = { PATH: process.env.PATH, ...settings }
   const marked = Array.from({ length: ERASED }, (_, i) => `${MARK}-${i}`)
   const others = Array.from({ length: PERSONS - ERASED }, (_, i) => `other-${i}`)
@@ -244,17 +245,25 @@ async function findRows ({ sql, clickhouse }: Installation): Promise<string[]> {
   return found
 }
 
+async function listTables (clickhouse: ClickHouse): Promise<string[]> {
+  const tables = await queryRows<{ name: string }>(clickhouse, "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'")
+  return tables.map(({ name }) => name)
+}
+
+async function keepNoOldParts (clickhouse: ClickHouse): Promise<void> {
+  for (const name of await listTables(clickhouse)) await clickhouse.command({ query: `ALTER TABLE ${name} MODIFY SETTING old_parts_lifetime = 1` })
+}
+
 /** What an operator does who wants no byte to stay. @returns the relations of Postgres by the paths of their files. */
 async function compact ({ sql, clickhouse }: Installation): Promise<Map<string, string>> {
-  for (const { name } of await queryRows<{ name: string }>(clickhouse, "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'")) {
-    await clickhouse.command({ query: `ALTER TABLE ${name} MODIFY SETTING old_parts_lifetime = 1` })
-    await clickhouse.command({ query: `OPTIMIZE TABLE ${name} FINAL` })
-  }
+  await keepNoOldParts(clickhouse)
+  for (const name of await listTables(clickhouse)) await clickhouse.command({ query: `OPTIMIZE TABLE ${name} FINAL` })
   // Later ones come of merges that go on: the watermark is stored each second.
   const [{ now }] = await queryRows<{ now: string }>(clickhouse, 'SELECT toString(now()) AS now') as [{ now: string }]
   const isGone = async (): Promise<boolean> =>
     (await queryRows(clickhouse, 'SELECT 1 FROM system.parts WHERE database = currentDatabase() AND NOT active AND remove_time <= {now:DateTime} LIMIT 1', { now })).length === 0
-  await waitFor(isGone, { timeoutMs: 600_000, everyMs: 1000 })
+  // Of parts that replaced one another ClickHouse removes one in a round, and rounds are up to ten minutes apart.
+  await waitFor(isGone, { timeoutMs: 1_500_000, everyMs: 1000 })
   await sql.unsafe('VACUUM FULL')
   // Files of the log are used again, with what they had.
   await sql.unsafe('ALTER SYSTEM SET wal_recycle = off')
