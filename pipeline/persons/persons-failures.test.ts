@@ -136,11 +136,13 @@ t.test('refuses properties that would make a person too large, and applies the r
   t.match(await sql`SELECT reason, sum(occurrences)::int AS occurrences FROM persons_warning_minutes GROUP BY reason`, [{ reason: 'properties_too_large', occurrences: 3 }])
 })
 
-t.test('applies a replayed dead letter', async (t) => {
+t.test('applies a replayed dead letter, and keeps one that is replayed too early', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })
   const { publish, start, waitUntilApplied, sql, connection } = stores
   start()
   await publish([{ ...person('late', { set: { plan: 'pro' } }), projectId: 5 }])
+  await waitFor(async () => (await countReasons(stores)).unknown_project === 1)
+  t.match(await replayDeadLetters(connection, { stage: 'persons' }), { replayed: 1 })
   await waitFor(async () => (await countReasons(stores)).unknown_project === 1)
 
   await sql`INSERT INTO projects (id, name) VALUES (5, 'made late')`

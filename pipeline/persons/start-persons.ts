@@ -116,7 +116,8 @@ const LETTERS_AT_ONCE = 64
  * Those for which it has no room (`letter-room.ts`) are left out: nobody else's updates wait until somebody empties it.
  * Of each the ingestion warning remains, with the uuid of its event, which is stored.
  *
- * The id of a dead letter is a hash of its content, so a repeated transaction does not store it twice.
+ * The id of a dead letter is the sequence of its message and a hash of its content: a repeated transaction does not
+ * store it twice, and one that is replayed at once, and refused again, is stored again.
  *
  * @returns those that are left out.
  * @throws when that stream is unavailable: NATS is, and the partition waits. Some letters may be stored.
@@ -137,6 +138,7 @@ export async function deadLetterUpdates (
   async function keep (update: RefusedUpdate): Promise<boolean> {
     const { reason, detail, code, payload, projectId, uuid } = update
     if (!await hasRoom(projectId, payload.length)) return false
+    const sequence = sequenceOf(update)
     try {
       await publishDeadLetter(connection, {
         stage: 'persons',
@@ -144,12 +146,12 @@ export async function deadLetterUpdates (
         error: detail,
         ...(code !== undefined && { errorCode: code }),
         subject: personsSubject(batch.partition),
-        sequence: sequenceOf(update),
+        sequence,
         ...(projectId !== undefined && { project: projectId }),
         ...(uuid !== undefined && { uuid }),
         headers: {},
         body: payload,
-        id: `persons:${reason}:${hash('sha1', payload)}`
+        id: `persons:${reason}:${sequence}:${hash('sha1', payload)}`
       })
       return true
     } catch (error) {
