@@ -125,6 +125,7 @@ function listUnsearched (
     ...ids.length === 0 ? [] : [{ what: 'properties and groups of the events of others', command: `SELECT uuid, event FROM events WHERE project_id = ${projectId} AND multiSearchAny(properties, [${texts}])` }],
     { what: 'tables and views of your own', command: "SELECT database, name FROM system.tables WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema')" },
     { what: 'the record of readings, which has what was searched for', command: 'GET /api/record' },
+    { what: 'files of Postgres: deleted rows and statistics, until they are vacuumed and analyzed', command: 'VACUUM (FULL, ANALYZE)' },
     { what: 'backups: a restore erases again', command: 'npx millrace backups list' },
     ...letters.map((id) => ({ what: `dead letter ${id}, which has events of others`, command: `npx millrace dead-letters purge ${id} --yes` }))
   ]
