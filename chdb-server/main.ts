@@ -65,7 +65,7 @@ function fail (what: string, error: unknown): never {
 
 /**
  * Loads the engine with all that uses it. It reserves far more address space than it uses memory: with too
- * little it either cannot be loaded, or ends with SIGSEGV and says nothing, so a limit is reported before.
+ * little it either cannot be loaded, or ends with SIGSEGV and says nothing, so a limit is told of before.
  *
  * @throws {StartError} where there is no room for it; chdb itself would have one install the packages again.
  */

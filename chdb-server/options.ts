@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { isLogLevel, LOG_LEVELS } from './json-log.ts'
 import { ANALYST, digestPassword, type LoginDigests } from './http/authenticate.ts'
 
-/** The server cannot start with these options; its message says what to change. */
+/** The server cannot start as it was told to; its message says what to change. */
 export class StartError extends Error {
   override name = 'StartError'
 }

@@ -37,7 +37,7 @@ export interface Storage {
   definitions: Definitions
 }
 
-/** Records of queries that run or have run, and what ends them. */
+/** What is known of queries that run or have run, and what ends them. */
 export interface Queries {
   running: RunningQueries
   killQuery: KillQuery

@@ -39,6 +39,6 @@ t.test('a function that nobody has read about is refused, as is one that only it
   }
   for (const query of ['SELECT notYetRead(1)', 'SELECT coun(*) FROM numbers(3)', 'SELECT * FROM fil(1)']) {
     const answer = await server.ask(query, { user: 'analyst' })
-    t.match(answer, { code: 46, status: 404, text: /Function with name `\w+` does not exist\. \(UNKNOWN_FUNCTION\)/ }, `${query}: reported as a typing error`)
+    t.match(answer, { code: 46, status: 404, text: /Function with name `\w+` does not exist\. \(UNKNOWN_FUNCTION\)/ }, `${query}: a typing error, told as one`)
   }
 })

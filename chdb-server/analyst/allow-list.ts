@@ -11,7 +11,7 @@ export type AllowList = ReturnType<typeof loadAllowList>
 const FILE = path.join(import.meta.dirname, 'allow-list.txt')
 const HEAD = /^((?:allow|ignore|mask|refuse) (?:(?:aggregate |table )?functions|settings|formats|system tables|information schema)|bound \w+): /
 
-/** @throws when the file has a line of an unknown kind. */
+/** @throws when the file has a line that is none of its kinds. */
 export function loadAllowList () {
   const lists = new Map<string, Set<string>>()
   let current: Set<string> | undefined

@@ -14,7 +14,7 @@ const BLOCK_ROWS: Readonly<Record<BoundKind, number>> = {
   texts: 32, arrays: 256, patterns: 64, steps: 32, series: 32, first: 32, second: 32, range: 256, blocks: 32
 }
 
-/** When a number says how much a function makes, a block has rows for about this number of elements. */
+/** When a number says how much a function makes, a block has rows for about so many elements. */
 const BLOCK_ELEMENTS = 250_000
 /** A range that is computed, but of no column, may be as long as the engine lets it be in a block. */
 const COMPUTED_RANGE_ROWS = 1

@@ -52,7 +52,7 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     const isEscaped = statement.tokens.some(({ kind, text }) => kind === 'quoted' && text.includes('\\'))
     if (isEscaped) throw denied('backslash escapes in quoted names')
     if (defaultFormat !== undefined) judgeFormatName(defaultFormat, allow)
-    // First of all, so that a typing error is reported as one.
+    // First of all, so that a typing error is told as one.
     const canonical = await canonicalize(pool, statement.sql, signal)
     if (statement.kind === 'command' || statement.tokens[0]!.text === 'CHECK') throw readOnly()
     const ownDatabases = lowerSet(canonical.ownDatabases.filter((name) => name !== 'chdb_server'))

@@ -55,7 +55,7 @@ const QUERIES = [
   'SELECT a, sum(a) AS s FROM t WHERE a IN (1, 4) GROUP BY a ORDER BY a WITH FILL FROM 0 TO 6 STEP 1 INTERPOLATE (s AS s + 1)', 'SELECT a FROM t PREWHERE a > 3 WHERE b = \'b1\' ORDER BY a', 'SELECT count() FROM shop.t FINAL', 'SELECT TOP 2 a FROM t ORDER BY a',
   'SELECT 1 -- a comment', '/* a comment */ SELECT 1', 'SELECT 1 # a comment', '\n\n  select\t1\n;', 'SELECT “a” FROM (SELECT ‘x’ AS a)',
   'SELECT first, last, date, left, right, index, key, type, user, values, format, settings, final FROM (SELECT 1 AS first, 2 AS last, 3 AS date, 4 AS left, 5 AS right, 6 AS index, 7 AS key, 8 AS type, 9 AS user, 10 AS values, 11 AS format, 12 AS settings, 13 AS final)',
-  // Names that are no tables.
+  // Tables that are none.
   'SELECT sum(number) FROM numbers(10)', "SELECT * FROM values('a UInt8, b String', (1, 'x'), (2, 'y'))", 'SELECT * FROM generateSeries(1, 5, 2)', 'SELECT * FROM view(SELECT 1 AS a)', 'SELECT * FROM above ORDER BY a', 'SELECT * FROM above ORDER BY a', 'SELECT toTypeName(number) FROM system.numbers LIMIT 1',
   // Formats and settings of the statement.
   'SELECT a, b FROM t ORDER BY a LIMIT 2 FORMAT JSON', 'SELECT a FROM t ORDER BY a LIMIT 2 FORMAT Null', 'SELECT a FROM t ORDER BY a LIMIT 2 FORMAT CSVWithNames;', 'SELECT 1 FORMAT TSV -- end', 'SELECT 1 FORMAT Values', 'SELECT 1 FORMAT Pretty',

@@ -37,7 +37,7 @@ export class Spool {
   }
 
   /**
-   * @param bytes  Expected number to write; 0: unknown.
+   * @param bytes  About so many are to be written; 0: unknown.
    * @throws {QueryError} 243 on a disk on which only the room is left that is kept free.
    */
   newPath (bytes: number): string {

@@ -17,7 +17,7 @@ async function createTable (server: TestServer): Promise<void> {
   await server.ask('INSERT INTO shop.k (a) SELECT number FROM numbers(10)')
 }
 
-/** Runs a statement while no file may become longer, as on a disk with little space left. */
+/** Runs a statement while no file may become longer, which is how a disk behaves that has so many bytes left. */
 async function cutShort (t: Test, server: TestServer, { sql, bytes }: { sql: string, bytes: number }): Promise<void> {
   execFileSync('prlimit', ['--pid', String(server.pid), `--fsize=${bytes}`])
   await t.rejects(server.ask(sql), { code: 'ECONNRESET' })

@@ -36,7 +36,7 @@ export interface DefiningStatement {
  * The engine writes a definition to another name, flushes it and gives it the name of the old one, but does not notice
  * a write that fails (see `failed-writes.ts`): on a full disk an ALTER put a definition that was empty or cut off in
  * the place of the old one. The next start would remove the table (empty), or fail. So statements that need room are
- * refused when there is no room, and for a disk that fills in this very moment the old definitions stay as hard links,
+ * refused where there is none, and for a disk that fills in this very moment the old definitions stay as hard links,
  * which need no room, until the statement has ended and all is written.
  */
 export class Definitions {

@@ -29,7 +29,7 @@ const COLUMNS = 'database, table, partition_id, name, toFloat64(min_block_number
  * What was written after `since` is such a part: nothing that came from it was answered, and the sources of a merge are
  * kept for longer. Where that is not known, as after a kill, all its blocks have to be in other parts. Any other
  * damaged part stays, for an alert and an operator. So does one of an earlier start: the numbers of its blocks may
- * meanwhile belong to other rows.
+ * belong to other rows by now.
  *
  * @param options.before  What `listDetached` gave before this start.
  * @param options.since   What `readFailedWrite` gave, epoch milliseconds.

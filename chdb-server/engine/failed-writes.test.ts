@@ -64,7 +64,7 @@ t.test('an insert that could not be written is not answered, and stored once whe
 
   // The view may be ahead of its table until then, as after any kill.
   t.equal((await server.ask('SELECT count(), uniqExact(a) FROM shop.k')).text, '1000\t1000\n')
-  t.equal((await server.ask('SELECT name FROM system.detached_parts')).text, '', 'no damage is reported')
+  t.equal((await server.ask('SELECT name FROM system.detached_parts')).text, '', 'nobody is told of damage')
   t.equal(await insert(server, { batch: 2, rows: 3 * ROWS }), 200)
   t.equal(await insert(server, { batch: 2, rows: 3 * ROWS }), 200)
   t.equal(await count(server), '4000\t4000\t250\t4000')

@@ -1,4 +1,4 @@
-/** The record of a query: for the query log, for its answer's headers, and for those who ask what runs. */
+/** What is known of a query: for the query log, for its answer's headers, and for those who ask what runs. */
 import type { IncomingMessage } from 'node:http'
 import type { EngineResult } from './engine.ts'
 

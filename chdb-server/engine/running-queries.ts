@@ -29,7 +29,7 @@ const SAMPLE_INTERVAL_MS = 500
 const SELECT_PROGRESS = `SELECT Settings['log_comment'], read_rows, read_bytes, peak_memory_usage, total_rows_approx
 FROM system.processes WHERE elapsed > 0.2`
 
-/** The queries that run, by the id that their client gave or received. The engine knows other ids. */
+/** The queries that run, by the id their client gave them or was told. The engine knows other ids. */
 export class RunningQueries {
   /** Requests that have no answer yet. */
   unanswered = 0

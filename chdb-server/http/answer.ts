@@ -48,7 +48,7 @@ export class Answer {
 
   /**
    * Tells the progress in a header while the query runs, which also keeps proxies from closing an idle connection. The
-   * status is sent with the first one, so a later error is in its own header and the text.
+   * status is sent with the first one, so an error that comes later is told by its own header and the text.
    */
   sendProgress (progress: string): void {
     if (this.started || this.#response.destroyed || this.#request.method === 'HEAD' || this.#request.httpVersion !== '1.1') return
@@ -56,7 +56,7 @@ export class Answer {
     this.#early.writeHeader('X-ClickHouse-Progress', progress)
   }
 
-  /** Sends the headers of the query; all that follows must be `write` and `end`. */
+  /** Sends the headers with what is known of the query; all that follows must be `write` and `end`. */
   start (summary: string | undefined): void {
     if (summary !== undefined) this.setHeader('X-ClickHouse-Summary', summary)
     this.setHeader('X-ClickHouse-Exception-Tag', this.#tag)
@@ -190,7 +190,7 @@ export class EarlyResponse extends Writable {
     this.#socket = response.socket!
     this.#socket.write(`HTTP/1.1 200 OK\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n`, 'latin1')
     this.on('error', () => {})
-    // A client that has gone takes nothing more; the response wakes those who wait.
+    // A client that has gone takes nothing more; those who wait are told by the response.
     response.once('close', () => this.destroy())
     this.#writeHeaders()
   }

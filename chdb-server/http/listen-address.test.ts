@@ -24,14 +24,14 @@ async function asks (host: string, port: number): Promise<boolean> {
   return answer?.status === 200
 }
 
-t.test('listens on this machine alone by default', async (t) => {
+t.test('listens on this machine alone unless it is told otherwise', async (t) => {
   const server = await startTestServer(t)
 
   t.equal(await asks('127.0.0.1', server.port), true)
   if (outside !== undefined) t.equal(await asks(outside, server.port), false)
 })
 
-t.test('listens on every address if configured', async (t) => {
+t.test('listens on every address when it is told so', async (t) => {
   const server = await startTestServer(t, { args: ['--host', '0.0.0.0'] })
 
   t.equal(await asks('127.0.0.1', server.port), true)
@@ -45,7 +45,7 @@ t.test('lets no other machine in without a password, and names what is missing',
   t.match(errors, /user owner must have a password .* when --host is no address of this machine alone/)
 })
 
-t.test('reports an address that this machine does not have', async (t) => {
+t.test('says that an address is none of this machine', async (t) => {
   t.match(await readErrors({ args: ['--host', '192.0.2.1'] }, t.testdir()), /--host: 192\.0\.2\.1 is no address/)
 })
 

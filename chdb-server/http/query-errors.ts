@@ -124,7 +124,7 @@ export function denied (what: string): QueryError {
   return new QueryError(497, `analyst: Not enough privileges to use ${what}`)
 }
 
-/** Of what neither the engine nor the owner has: reported as a typing error. */
+/** Of what neither the engine nor the owner has: a typing error, told as one. */
 export function unknownFunction (name: string): QueryError {
   return new QueryError(46, `analyst: Function with name \`${name}\` does not exist`)
 }

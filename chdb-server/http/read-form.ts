@@ -6,7 +6,7 @@ import { decodeBody } from './read-query-body.ts'
 /** As a server's `http_max_multipart_form_data_size`, but held in memory. */
 const MAX_FORM_BYTES = 16_777_216
 
-/** The type of a form's body, with its boundary; undefined for other bodies. */
+/** The type of a form's body, with its boundary; undefined when the body is none. */
 export function formType (request: IncomingMessage): string | undefined {
   const type = request.headers['content-type'] ?? ''
   return /^multipart\/form-data\b/i.test(type) ? type : undefined

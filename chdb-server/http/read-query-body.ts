@@ -120,7 +120,7 @@ export function findInsertData (text: string): InsertSplit | undefined {
   return undefined
 }
 
-/** Rows begin after the first line break behind the format's name, or after the blanks without one. */
+/** Rows begin after the first line break behind the format's name, or after the blanks when there is none. */
 function skipToData (text: string, from: number): number {
   let at = from
   while (at < text.length && ' \t\f'.includes(text[at]!)) at++

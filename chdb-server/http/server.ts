@@ -134,11 +134,11 @@ async function handleQuery (
     })
     await untilOverdue(running, query)
   } catch (error) {
-    const failure = tellError(error, stops.unwanted.signal, parts.storage.engine.version)
-    if (failure.code === 1002) parts.gate.logger.error({ err: error }, 'query failed unexpectedly')
+    const told = tellError(error, stops.unwanted.signal, parts.storage.engine.version)
+    if (told.code === 1002) parts.gate.logger.error({ err: error }, 'query failed unexpectedly')
     if (parts.gate.closing !== undefined && !answer.started) answer.setHeader('Connection', 'close')
-    Object.assign(record, { exceptionCode: failure.code, exception: failure.text.trimEnd() })
-    answer.fail(failure)
+    Object.assign(record, { exceptionCode: told.code, exception: told.text.trimEnd() })
+    answer.fail(told)
   }
   parts.queries.running.unanswered--
   parts.queries.queryLog.add({ ...record, resultBytes: answer.bytes, queryDurationMs: performance.now() - startedAt })
@@ -187,8 +187,8 @@ function throwIfTimedOut ({ reason }: AbortSignal): void {
 
 /** A query that was cancelled says why, where that is known. */
 function tellError (error: unknown, { reason }: AbortSignal, version: string): ErrorAnswer {
-  const failure = toErrorAnswer(error, version)
-  return failure.code === 394 && reason instanceof QueryError ? toErrorAnswer(reason, version) : failure
+  const told = toErrorAnswer(error, version)
+  return told.code === 394 && reason instanceof QueryError ? toErrorAnswer(reason, version) : told
 }
 
 async function runQuery (parts: ServerParts, query: Query, request: IncomingMessage): Promise<void> {

@@ -14,7 +14,7 @@ async function folderOf (server: TestServer, table: string): Promise<string> {
   return text.trim()
 }
 
-/** Files of a table's log of tokens which the kernel does not write through; the folder, if it has no files. */
+/** Files of a table's log of tokens which the kernel does not write through; all, when there are none. */
 async function findUnflushed (server: TestServer, table: string): Promise<string[]> {
   const folder = path.join(await folderOf(server, table), 'deduplication_logs')
   const files = readdirSync(folder)

@@ -20,7 +20,7 @@ const FOLDERS_A_CALL = 500
  * A token must be there before its part: a part without its token would be stored a second time when the insert is
  * repeated. (The other way round is repaired at the start, see `forget-lost-parts.ts`.) The engine of 26.7 writes the
  * token first and then gives the part its name, which is the right order, but flushes the part only. So the kernel is
- * made to write each of these logs through: `chattr +S`, on ext4, XFS and others of Linux, one flush a table and month.
+ * told to write each of these logs through: `chattr +S`, on ext4, XFS and others of Linux, one flush a table and month.
  *
  * Where that is not possible (another system or file system, no `chattr`), the logs are flushed after each insert and
  * before its answer. A power failure between the two may then count that one insert twice.

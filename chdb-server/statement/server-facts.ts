@@ -98,7 +98,7 @@ function nameOf (sql: string, token: SqlToken | undefined): string {
   return sql.slice(token.start, token.end).replace(/^([`"])(.*)\1$/s, '$2')
 }
 
-/** Tokens keep their texts, which alone are read from here on; the format moves with the text. */
+/** Tokens keep their texts, which is what is read of them from here on; the format moves with the text. */
 function applyEdits (statement: Statement, edits: Edits): Statement {
   let { sql, format } = statement
   for (const { start, end, text } of edits.toReversed()) {

@@ -180,7 +180,7 @@ function scanNumber (sql: string, at: number, before: string): [SqlTokenKind, nu
   return [/^\w+$/.test(sql.slice(at, end)) ? 'word' : 'broken', end]
 }
 
-/** The end of a sticky pattern's match; its start, if it does not match. */
+/** The end of a sticky pattern's match; where it began, when there is none. */
 function match (pattern: RegExp, sql: string, at: number): number {
   pattern.lastIndex = at
   return pattern.test(sql) ? pattern.lastIndex : at

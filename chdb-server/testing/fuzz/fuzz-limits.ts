@@ -21,7 +21,7 @@ const LONGEST_INSERT_SECONDS = 10
 const cleanUp: Array<() => unknown> = []
 const server = await startTestServer({ after: (work) => cleanUp.unshift(work) })
 await server.ask('CREATE TABLE shop.beside (a UInt64) ENGINE MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 10000')
-const beside = { inserts: 0, slowestInsert: 0, ordinary: 0, seen: 0, refused: 0, cut: 0, unexplained: [] as string[] }
+const beside = { inserts: 0, slowestInsert: 0, ordinary: 0, told: 0, refused: 0, cut: 0, unexplained: [] as string[] }
 const problems: string[] = []
 const over = new AbortController()
 
@@ -42,7 +42,7 @@ async function askBeside (user: 'analyst' | 'owner'): Promise<void> {
     beside.ordinary++
     try {
       const { status, text } = await server.ask('SELECT sum(cityHash64(number)) FROM numbers(300000)', { user })
-      if (/restarts, because a query of user analyst/.test(text)) beside.seen++
+      if (/restarts, because a query of user analyst/.test(text)) beside.told++
       else if (status !== 200) beside.unexplained.push(text)
     } catch (error) {
       if (String(error).includes('ECONNREFUSED')) beside.refused++
@@ -94,5 +94,5 @@ if (beside.cut > restarts) problems.push(`${beside.cut} connections were cut by 
 for (const text of beside.unexplained) problems.push(`an ordinary query ended without a reason: ${text}`)
 for (const problem of problems) console.log('PROBLEM', problem)
 console.log(`${queries.length} costly queries, ${restarts} ended by a restart; beside them ${beside.inserts} inserts, the slowest of ` +
-  `${beside.slowestInsert.toFixed(1)} s, and ${beside.ordinary} ordinary queries, of which ${beside.seen} got notice of a restart and ${beside.refused} found no server`)
+  `${beside.slowestInsert.toFixed(1)} s, and ${beside.ordinary} ordinary queries, of which ${beside.told} were told of a restart and ${beside.refused} found no server`)
 process.exitCode = problems.length === 0 ? 0 : 1
