@@ -85,6 +85,6 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   await app.register(dialectRoutes, { ...options, answerError })
   await app.register(browserSdkRoutes, options.browserSdk)
   const { apiUrl, noteUnknownPath, ending } = options
-  await app.register(forwardToApi, { apiUrl, noteUnknownPath, ending })
+  await app.register(forwardToApi, { apiUrl, noteUnknownPath, logger: options.logger, ending })
   return app
 }

@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib'
 import { fastify } from 'fastify'
 import t, { type Test } from 'tap'
 import { freePort, sendRaw } from '../../test/support/local-ports.ts'
+import { createLogger, type Logger } from '../../platform/logger.ts'
 import { answerHalfClosed, discardRests } from '../../platform/http-server.ts'
 import { forwardToApi } from './forward-to-api.ts'
 
@@ -13,13 +14,14 @@ const LARGE_BYTES = 18_000_000
 
 /** Forwards to an API, as ingest does; returns the port. */
 async function startOrigin (
-  t: Test, apiPort: number, noteUnknownPath = (_path: string): void => {}, flagsSilenceMs = 60_000
+  t: Test, apiPort: number, noteUnknownPath = (_path: string): void => {}, flagsSilenceMs = 60_000,
+  logger: Logger = createLogger({ component: 'test', level: 'silent' })
 ): Promise<number> {
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
   answerHalfClosed(app.server)
   discardRests(app)
-  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath, flagsSilenceMs })
+  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath, logger, flagsSilenceMs })
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port
 }
@@ -174,7 +176,9 @@ t.test('a GET that the API refuses for the moment is passed on once', async (t) 
 })
 
 t.test('while the API is unavailable, errors are JSON, but none where SDKs would take it for the payload of a flag', async (t) => {
-  const origin = await startOrigin(t, await freePort())
+  const logged: object[] = []
+  const logger = { warn: (facts: object) => { logged.push(facts) } } as unknown as Logger
+  const origin = await startOrigin(t, await freePort(), undefined, undefined, logger)
   const ask = async (path: string): Promise<Response> => await fetch(`http://127.0.0.1:${origin}/api/projects/@current/feature_flags/${path}`)
 
   const plain = await ask('1')
@@ -182,6 +186,7 @@ t.test('while the API is unavailable, errors are JSON, but none where SDKs would
 
   t.match(await plain.json(), { code: 'api_unavailable' })
   t.match([payload.status, await payload.text(), payload.headers.get('millrace-error')], [503, '', 'api_unavailable'])
+  t.match(logged, [{ err: { code: 'ECONNREFUSED' } }, { err: { code: 'ECONNREFUSED' } }], 'the log has the cause')
 })
 
 t.test('requests for flags are answered with 503 while the API is stopped and its connections are open', async (t) => {

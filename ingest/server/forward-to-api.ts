@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
 import { endWithClient } from '../../platform/http-server.ts'
+import type { Logger } from '../../platform/logger.ts'
 import { FORWARDED } from '../../schema/wire/forwarded-request.ts'
 import type { NoteRefusals } from '../warnings/collect-warnings.ts'
 import { CAPTURE_PATHS } from './capture-routes.ts'
@@ -34,6 +35,7 @@ const FLAGS_SILENCE_MS = 10_000
 interface ForwardOptions {
   apiUrl: string
   noteUnknownPath: NoteRefusals['noteUnknownPath']
+  logger: Logger
   ending?: AbortSignal | undefined
   flagsSilenceMs?: number
 }
@@ -43,11 +45,12 @@ interface ForwardOptions {
  *
  * @param options.apiUrl  Base URL of the API tier. While it is unavailable the answer is 503.
  * @param options.noteUnknownPath  Called for a POST that the API does not know: an SDK may have sent events there.
+ * @param options.logger  Gets the cause of each 503, which the client is not shown.
  * @param options.flagsSilenceMs  Requests for flags are answered with 503 after so long without an answer of the API.
  * @param options.ending  Fires when the process ends: answers without an end, such as the live feed, end then.
  */
 export async function forwardToApi (
-  app: FastifyInstance, { apiUrl, noteUnknownPath, ending, flagsSilenceMs = FLAGS_SILENCE_MS }: ForwardOptions
+  app: FastifyInstance, { apiUrl, noteUnknownPath, logger, ending, flagsSilenceMs = FLAGS_SILENCE_MS }: ForwardOptions
 ): Promise<void> {
   await app.register(refuseNotServed)
   // The framework's own parser for text would read compressed bodies as characters; browsers send those as text/plain.
@@ -88,6 +91,8 @@ export async function forwardToApi (
       },
       async onError (reply, { error }) {
         const unavailable = new HttpError(503, 'server_error', 'api_unavailable', 'The API is unavailable. Try again.', { cause: error })
+        // No path: it may contain keys.
+        logger.warn({ err: error.cause ?? error, requestId: reply.request.id }, 'the API did not answer a forwarded request; its client got 503')
         // A page reads why its flags did not come; the answer says nothing else.
         allowOrigin(reply.request as FastifyRequest, reply as FastifyReply)
         reply.code(503).header('retry-after', '5')
