@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { type BackupSummary, readBackupSummary } from '../../platform/backup-records.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -10,6 +9,17 @@ const INTERVAL_MS = 2000
 
 /** A backup may be late by this many intervals: it takes its time, and the next one waits for it. */
 const LATE_INTERVALS = 2
+
+/** Summary of the records of all backups. */
+interface BackupSummary {
+  /** The last complete one, if any. Skips those from the future: a clock was wrong, and their age is unknown. */
+  last: { startedAt: Date, endedAt: Date, bytes: number } | null
+  failures: number
+  /** Error of the last one; empty if it is complete or missing. */
+  lastError: string
+  /** Of the last one; empty: it failed, or there is nothing to do. */
+  lastWarning: string
+}
 
 export interface BackupWatch extends Pick<IntervalLoop, 'stop'> {
   /** Empty where no backups are scheduled and none was ever made. */
@@ -60,4 +70,18 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
       }]
     }
   }
+}
+
+export async function readBackupSummary (sql: Sql): Promise<BackupSummary> {
+  const [{ failures, lastError, lastWarning, startedAt, ...done }] = await sql<[{
+    startedAt: Date | null, endedAt: Date, bytes: number
+    failures: number, lastError: string, lastWarning: string
+  }]>`
+    SELECT done.started_at AS "startedAt", done.ended_at AS "endedAt", done.bytes::float8 AS bytes,
+      (SELECT count(*)::int FROM backups WHERE error <> '') AS failures,
+      coalesce(newest.error, '') AS "lastError", coalesce(newest.warning, '') AS "lastWarning"
+    FROM (VALUES (1)) AS one
+      LEFT JOIN LATERAL (SELECT * FROM backups WHERE error = '' AND started_at <= now() ORDER BY started_at DESC LIMIT 1) AS done ON true
+      LEFT JOIN LATERAL (SELECT * FROM backups ORDER BY id DESC LIMIT 1) AS newest ON true`
+  return { last: startedAt === null ? null : { startedAt, ...done }, failures, lastError, lastWarning }
 }

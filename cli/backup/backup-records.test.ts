@@ -1,6 +1,7 @@
 import t from 'tap'
-import { createTestPostgres } from '../test/support/test-stores.ts'
-import { readBackupSummary, readLastFolder, recordBackup } from './backup-records.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
+import { readLastFolder, recordBackup } from './backup-records.ts'
+import { readBackupSummary } from '../../pipeline/health/watch-backups.ts'
 
 const HOUR = 3_600_000
 
