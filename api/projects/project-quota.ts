@@ -1,9 +1,18 @@
 import { invalidField } from '../../engines/errors.ts'
-import { monthOf } from '../../platform/quotas/measured-usage.ts'
-import {
-  BEYOND, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
-} from '../../platform/quotas/quota-store.ts'
+import type { StoredQuota } from './quota-store.ts'
+import { BEYOND, BURST_SECONDS, monthOf, type ProjectQuota } from '../../schema/quota.ts'
 import { array, count, object, time, type Value } from '../http/json-schema.ts'
+
+/** Largest and smallest values; the table checks the same. */
+const QUOTA_LIMITS = {
+  eventsPerSecond: 10_000_000,
+  burst: 1_000_000_000,
+  eventsPerMonth: 1_000_000_000_000_000,
+  minSampleRate: 0.0001
+} as const
+
+/** Share of all distinct ids that is stored beyond a quota, unless the project says another one. */
+const DEFAULT_SAMPLE_RATE = 0.1
 
 const writable = {
   events_per_second: {

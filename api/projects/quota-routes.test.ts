@@ -1,6 +1,6 @@
 import t from 'tap'
-import { monthOf, writeUsage } from '../../platform/quotas/measured-usage.ts'
-import { dayOf } from '../../platform/quotas/usage.ts'
+import { monthOf } from '../../schema/quota.ts'
+import { dayOf } from './count-usage.ts'
 import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/wire/ledger.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
@@ -35,12 +35,12 @@ t.test('a project has no quota, is given one, changes it by parts, and loses it'
   t.match((await call('PATCH', '~/quota/', { burst: null })).body, { burst: 600 })
 
   const monthBegin = monthOf(NOW)
-  await writeUsage(sql, new Map([[projectId, { monthBegin, events: 1000, countedThrough: NOW - 10_000 }]]))
+  await sql`INSERT INTO project_usage (project_id, month, events, counted_through)
+    VALUES (${projectId}, ${new Date(monthBegin)}, 1000, ${new Date(NOW - 10_000)})`
   t.same((await call('GET', '~/quota/')).body.month, {
     begin: new Date(monthBegin).toISOString(), events: 1000, counted_through: `${day(0)}T11:59:50.000Z`, exceeded: true
   })
-  const before = { monthBegin: monthOf(monthBegin - 1), events: 9999, countedThrough: monthBegin }
-  await writeUsage(sql, new Map([[projectId, before]]))
+  await sql`UPDATE project_usage SET month = month - interval '1 month', events = 9999 WHERE project_id = ${projectId}`
   t.equal((await call('GET', '~/quota/')).body.month, null, 'of a month before')
 
   t.match((await call('PATCH', '~/quota/', { events_per_second: null, events_per_month: null })).body, NONE)

@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { clearQuota, readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
-import { dayOf, listUsage } from '../../platform/quotas/usage.ts'
+import { clearQuota, readQuota, setQuota } from './quota-store.ts'
+import { dayOf, listUsage } from './count-usage.ts'
 import { answerInTime } from '../http/answer-errors.ts'
 import { optional, toSnakeCase, type Value } from '../http/json-schema.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
@@ -32,7 +32,7 @@ export async function quotaRoutes (
   const routes = routesOf(app, { tag: 'account', object: 'project' })
   app.addSchema(quotaSchema)
   const show = async (projectId: number): Promise<Record<string, unknown>> =>
-    describeQuota((await readQuotas(sql, projectId)).get(projectId), now())
+    describeQuota(await readQuota(sql, projectId), now())
 
   routes.get('/quota', {
     summary: 'Show the quota', answer: one,
@@ -46,7 +46,7 @@ export async function quotaRoutes (
     await sql.begin(async (tx) => {
       // Two changes at the same time: the second one starts from what the first has left.
       await tx`SELECT 1 FROM projects WHERE id = ${projectId} FOR UPDATE`
-      const quota = changeQuota((await readQuotas(tx, projectId)).get(projectId), body)
+      const quota = changeQuota(await readQuota(tx, projectId), body)
       if (quota === null) await clearQuota(tx, projectId)
       else await setQuota(tx, projectId, quota)
     })
@@ -62,7 +62,7 @@ export async function quotaRoutes (
     description: 'Events stored, dropped and refused, from the ledger. Lags the pipeline by up to ten seconds.'
   }, async ({ query }, { projectId }) => {
     const span = readSpan(query, now())
-    const days = await answerInTime(listUsage({ clickhouse, cluster: '' }, projectId, span))
+    const days = await answerInTime(listUsage(clickhouse, projectId, span))
     return {
       from: new Date(span.first).toISOString().slice(0, 10),
       to: new Date(span.last).toISOString().slice(0, 10),

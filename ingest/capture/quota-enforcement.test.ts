@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import { monthOf, writeUsage } from '../../platform/quotas/measured-usage.ts'
-import { clearQuota, type ProjectQuota, setQuota } from '../../platform/quotas/quota-store.ts'
+import type { ProjectQuota } from '../../schema/quota.ts'
 import type { WarningsMessage } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
@@ -22,8 +21,10 @@ let keys = 0
 
 /** Sets the quota of project 1; resolves when ingest has it: quotas come with the keys, in one reading. */
 async function limit (quota: Partial<ProjectQuota>): Promise<void> {
-  await clearQuota(sql, 1)
-  await setQuota(sql, 1, { ...NONE, ...quota })
+  const { eventsPerSecond, burst, eventsPerMonth, beyond, sampleRate } = { ...NONE, ...quota }
+  await sql`DELETE FROM project_quotas WHERE project_id = 1`
+  await sql`INSERT INTO project_quotas (project_id, events_per_second, burst, events_per_month, beyond, sample_rate)
+    VALUES (1, ${eventsPerSecond}, ${burst}, ${eventsPerMonth}, ${beyond}, ${sampleRate})`
   const key = `phc_probe_${++keys}`
   await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES (${key}, 2, 'project')`
   await waitFor(async () => (await system.post('/batch/', { api_key: key, batch: [event('probe', 'd')] })).status === 200)
@@ -124,8 +125,8 @@ t.test('a rule that samples and the quota: the smaller share holds, and its weig
 })
 
 t.test('beyond the month: 429 that says when it ends, or a sample; a quota that is raised holds at once', async (t) => {
-  const monthBegin = monthOf(Date.now())
-  await writeUsage(sql, new Map([[1, { monthBegin, events: 990, countedThrough: Date.now() }]]))
+  await sql`INSERT INTO project_usage (project_id, month, events, counted_through)
+    VALUES (1, date_trunc('month', now() AT TIME ZONE 'UTC'), 990, now())`
   await limit({ eventsPerMonth: 1000 })
 
   t.equal((await send(people(10))).status, 200)

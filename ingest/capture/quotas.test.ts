@@ -1,7 +1,6 @@
 import t from 'tap'
 import { createMetrics } from '../../platform/metrics.ts'
-import type { MeasuredUsage } from '../../platform/quotas/measured-usage.ts'
-import type { ActiveQuota } from '../../platform/quotas/quota-store.ts'
+import type { ActiveQuota, MeasuredUsage } from '../../schema/quota.ts'
 import { createQuotas, quotaOfEach, type Quotas } from './quotas.ts'
 
 const QUOTA: ActiveQuota = {

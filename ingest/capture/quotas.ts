@@ -1,8 +1,7 @@
 /** The quotas of projects, in each ingest process. */
 import { HttpError } from '../../engines/errors.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import { type MeasuredUsage, monthOf, nextMonthOf } from '../../platform/quotas/measured-usage.ts'
-import { type ActiveQuota, BURST_SECONDS } from '../../platform/quotas/quota-store.ts'
+import { type ActiveQuota, BURST_SECONDS, type MeasuredUsage, monthOf, nextMonthOf } from '../../schema/quota.ts'
 
 /** Judges requests of projects with a quota. Those without one never come here. */
 export interface Quotas {

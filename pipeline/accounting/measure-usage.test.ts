@@ -1,15 +1,13 @@
 import t from 'tap'
-import { readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
+import { QUOTA_COLUMNS, QUOTAS } from '../../schema/quota.ts'
 import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/wire/ledger.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { createMeasureUsage } from './measure-usage.ts'
 
-const QUOTA = { eventsPerSecond: null, burst: null, eventsPerMonth: 1000, beyond: 'reject', sampleRate: 0.1 } as const
-
 const [{ sql }, { client: clickhouse }] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
 await sql`INSERT INTO projects (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'without')`
-await setQuota(sql, 1, QUOTA)
-await setQuota(sql, 2, { ...QUOTA, eventsPerSecond: 5, burst: 5 })
+await sql`INSERT INTO project_quotas (project_id, events_per_month, events_per_second, burst, beyond, sample_rate)
+  VALUES (1, 1000, NULL, NULL, 'reject', 0.1), (2, 1000, 5, 5, 'reject', 0.1)`
 
 /** Adds a row to the books: a number of events of a minute of receipt. */
 async function book (projectId: number, iso: string, accepted: number, source = 'a'): Promise<void> {
@@ -20,7 +18,8 @@ async function book (projectId: number, iso: string, accepted: number, source = 
 }
 
 async function usageOf (projectId: number): Promise<unknown> {
-  return (await readQuotas(sql, projectId)).get(projectId)?.usage
+  const [row] = await sql`SELECT ${sql.unsafe(QUOTA_COLUMNS)} FROM ${sql.unsafe(QUOTAS)} WHERE q.project_id = ${projectId}`
+  return row?.usage
 }
 
 t.test('the books of the running month, by project; late events of days that are over come later', async (t) => {

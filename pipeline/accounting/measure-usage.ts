@@ -1,10 +1,9 @@
 /** Measures how many events of the running month projects have sent, for their quotas. */
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onEachShard, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type MeasuredUsage, monthOf, nextMonthOf, writeUsage } from '../../platform/quotas/measured-usage.ts'
-import { readQuotas } from '../../platform/quotas/quota-store.ts'
-import { dayOf, sumUsage } from '../../platform/quotas/usage.ts'
+import { type MeasuredUsage, monthOf, nextMonthOf } from '../../schema/quota.ts'
+import { LEDGER_TABLE, ledgerTotals } from '../../schema/wire/ledger.ts'
 
 /** Maximum delay from storing events to the books in ClickHouse, ms. */
 const BOOKS_BEHIND_MS = 10_000
@@ -16,6 +15,9 @@ const BOOKS_BEHIND_MS = 10_000
 const CLOSED_DAYS_MS = 600_000
 
 const DAY_MS = 86_400_000
+
+/** Longest reading of the books, in seconds. */
+const MAX_SECONDS = 30
 
 export interface MeasureUsageOptions {
   sql: Sql
@@ -39,12 +41,14 @@ export function createMeasureUsage ({ sql, now, ...books }: MeasureUsageOptions)
   let closed = { projects: '', end: 0, readAt: -Infinity, sums: new Map<number, number>() }
 
   return async function measureUsage () {
-    const quotas = [...await readQuotas(sql)].filter(([, { eventsPerMonth }]) => eventsPerMonth !== null)
+    const quotas = await sql<{ project: number, eventsPerMonth: number }[]>`
+      SELECT project_id AS project, events_per_month AS "eventsPerMonth" FROM project_quotas
+      WHERE events_per_month IS NOT NULL ORDER BY project_id`
     if (quotas.length === 0) return new Map()
-    const projects = quotas.map(([project]) => project).sort((a, b) => a - b)
+    const projects = quotas.map(({ project }) => project)
     const at = now()
     const monthBegin = monthOf(at)
-    const end = Math.max(monthBegin, dayOf(at) - DAY_MS)
+    const end = Math.max(monthBegin, at - at % DAY_MS - DAY_MS)
     await readClosedDays(projects, { monthBegin, end, at })
     // The clock of ingest may be ahead.
     const open = await sumUsage(books, projects, { from: end, to: nextMonthOf(at) })
@@ -54,8 +58,8 @@ export function createMeasureUsage ({ sql, now, ...books }: MeasureUsageOptions)
       countedThrough: at - BOOKS_BEHIND_MS
     }]))
     await writeUsage(sql, usage)
-    return new Map(quotas.map(([project, { eventsPerMonth }]) =>
-      [project, (usage.get(project)?.events ?? 0) / (eventsPerMonth ?? Infinity)]))
+    return new Map(quotas.map(({ project, eventsPerMonth }) =>
+      [project, (usage.get(project)?.events ?? 0) / eventsPerMonth]))
   }
 
   async function readClosedDays (
@@ -69,6 +73,43 @@ export function createMeasureUsage ({ sql, now, ...books }: MeasureUsageOptions)
       : await sumUsage(books, projects, { from: monthBegin, to: end })
     closed = { projects: names, end, readAt: at, sums }
   }
+}
+
+/**
+ * Events of a span of receipt, by project; what the books do not have yet (some ten seconds) is not in it. Every
+ * project asked for is in the map.
+ *
+ * @param span  Epoch milliseconds, whole minutes; the end is exclusive.
+ */
+async function sumUsage (
+  { clickhouse, cluster }: Pick<MeasureUsageOptions, 'clickhouse' | 'cluster'>, projects: readonly number[],
+  span: { from: number, to: number }
+): Promise<Map<number, number>> {
+  const rows = await queryRows<{ project: number, events: string }>(clickhouse, `
+    SELECT project_id AS project, greatest(sum(toInt64(a + r) - toInt64(d + l)), 0) AS events
+    FROM (${ledgerTotals(onEachShard(cluster, LEDGER_TABLE))})
+    GROUP BY project_id SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`,
+  { projects, from: span.from / 1000, to: span.to / 1000 })
+  const sums = new Map(projects.map((project) => [project, 0]))
+  for (const { project, events } of rows) sums.set(Number(project), Number(events))
+  return sums
+}
+
+/** Stores what was measured. A project that was deleted meanwhile is left out. */
+async function writeUsage (sql: Sql, usage: ReadonlyMap<number, MeasuredUsage>): Promise<void> {
+  const rows = [...usage].map(([projectId, { monthBegin, events, countedThrough }]) => ({
+    project: projectId,
+    month: new Date(monthBegin).toISOString().slice(0, 10),
+    events,
+    through: new Date(countedThrough).toISOString()
+  }))
+  await sql`
+    INSERT INTO project_usage (project_id, month, events, counted_through)
+    SELECT n.project, n.month, n.events, n.through
+    FROM jsonb_to_recordset(${sql.json(rows)}) AS n (project integer, month date, events bigint, through timestamptz)
+    JOIN projects AS p ON p.id = n.project
+    ON CONFLICT (project_id) DO UPDATE
+      SET month = excluded.month, events = excluded.events, counted_through = excluded.counted_through`
 }
 
 /** Returns a check that measures in the process that checks, and shows the result as a metric. */

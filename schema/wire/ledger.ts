@@ -112,6 +112,21 @@ export function readLedgerKey (key: string): { projectId: number, minute: number
 /** The table that takes the totals; `ledger` is the view over it that people read. */
 export const LEDGER_TABLE = 'ledger_by_source'
 
+/**
+ * Events of projects in a span of receipt, by minute and source: accepted, replayed, duplicates, dead-lettered. The
+ * table has running totals, of which the highest one of each source is the last.
+ *
+ * @param table  `LEDGER_TABLE`, of one node or of each shard.
+ */
+export function ledgerTotals (table: string): string {
+  return `
+    SELECT project_id, minute, source, max(accepted) AS a, max(replayed) AS r, max(duplicates) AS d, max(dead_lettered) AS l
+    FROM ${table}
+    WHERE project_id IN {projects: Array(UInt32)}
+      AND minute >= toDateTime({from: UInt32}) AND minute < toDateTime({to: UInt32})
+    GROUP BY project_id, minute, source`
+}
+
 /** A row of `LEDGER_TABLE` as JSONEachRow takes it. */
 export function toLedgerRow (key: string, entry: LedgerEntry): Record<string, unknown> {
   const { projectId, minute } = readLedgerKey(key)

@@ -1,7 +1,8 @@
 /** What a quota promises when several ingest processes take the events of a project: docs/change/quotas.md. */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type ProjectQuota, setQuota } from '../../platform/quotas/quota-store.ts'
+import { setQuota } from '../../api/projects/quota-store.ts'
+import type { ProjectQuota } from '../../schema/quota.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { startClusterSystem } from './cluster-system.ts'
 

@@ -5,7 +5,7 @@ import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import type { EventRow } from '../../ingest/event.ts'
 import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'
 import { formatUuid } from '../../engines/uuid.ts'
-import { SCHEMA_MODES } from '../../platform/directory/active-schemas.ts'
+import { SCHEMA_MODES } from '../../schema/schema-modes.ts'
 import type { TestClickHouse } from '../support/test-stores.ts'
 import {
   compileAll, createEnforcement, type Enforcement, insertBlock, kindsOfVerdict, MAX_DIFFERENCES, predictedKinds,

@@ -1,5 +1,5 @@
 import { invalidField, DefinitionError } from '../../../engines/errors.ts'
-import { SCHEMA_MODES, type SchemaMode } from '../../../platform/directory/active-schemas.ts'
+import { SCHEMA_MODES, type SchemaMode } from '../../../schema/schema-modes.ts'
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'

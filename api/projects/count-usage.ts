@@ -1,16 +1,10 @@
 /** How many events a project has sent, by the books in ClickHouse. */
-import { type ClickHouse, onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
-import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
-
-export interface UsageDeps {
-  clickhouse: ClickHouse
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster: string
-}
+import { LEDGER_TABLE, ledgerTotals } from '../../schema/wire/ledger.ts'
 
 /** Events of a day of receipt, UTC. */
-export interface DayUsage {
+interface DayUsage {
   /** `YYYY-MM-DD` */
   day: string
   /** Stored, each event once, whatever was deleted later: what a quota of the month counts. */
@@ -28,34 +22,6 @@ export interface DayUsage {
 
 const MAX_SECONDS = 30
 
-/** The table keeps running totals: the highest one of each source is its last. */
-const TOTALS = (from: string): string => `
-  SELECT project_id, minute, source, max(accepted) AS a, max(replayed) AS r, max(duplicates) AS d,
-    max(dead_lettered) AS l
-  FROM ${from}
-  WHERE project_id IN {projects: Array(UInt32)}
-    AND minute >= toDateTime({from: UInt32}) AND minute < toDateTime({to: UInt32})
-  GROUP BY project_id, minute, source`
-
-/**
- * Events of a span of receipt, by project; what the books do not have yet (some ten seconds) is not in it. Every
- * project asked for is in the map.
- *
- * @param span  Epoch milliseconds, whole minutes; the end is exclusive.
- */
-export async function sumUsage (
-  { clickhouse, cluster }: UsageDeps, projects: readonly number[], span: { from: number, to: number }
-): Promise<Map<number, number>> {
-  const rows = await queryRows<{ project: number, events: string }>(clickhouse, `
-    SELECT project_id AS project, greatest(sum(toInt64(a + r) - toInt64(d + l)), 0) AS events
-    FROM (${TOTALS(onEachShard(cluster, LEDGER_TABLE))})
-    GROUP BY project_id SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`,
-  { projects, from: span.from / 1000, to: span.to / 1000 })
-  const sums = new Map(projects.map((project) => [project, 0]))
-  for (const { project, events } of rows) sums.set(Number(project), Number(events))
-  return sums
-}
-
 const DAY_MS = 86_400_000
 
 /**
@@ -64,14 +30,14 @@ const DAY_MS = 86_400_000
  * @param span  Begins of the first and the last day, epoch milliseconds.
  */
 export async function listUsage (
-  { clickhouse, cluster }: UsageDeps, project: number, span: { first: number, last: number }
+  clickhouse: ClickHouse, project: number, span: { first: number, last: number }
 ): Promise<DayUsage[]> {
   const params = { projects: [project], from: span.first / 1000, to: (span.last + DAY_MS) / 1000 }
   const [books, drops] = await Promise.all([
     queryRows<Record<'day' | 'events' | 'duplicates' | 'dead', string>>(clickhouse, `
       SELECT toString(toDate(minute)) AS day, greatest(sum(toInt64(a + r) - toInt64(d + l)), 0) AS events,
         sum(d) AS duplicates, sum(l) AS dead
-      FROM (${TOTALS(onEachShard(cluster, LEDGER_TABLE))})
+      FROM (${ledgerTotals(LEDGER_TABLE)})
       GROUP BY day SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`, params),
     queryRows<Record<'day' | 'dropped' | 'sampled' | 'refused', string>>(clickhouse, `
       SELECT toString(toDate(minute)) AS day, sumIf(total, reason_effect = 'dropped') AS dropped,
@@ -79,7 +45,7 @@ export async function listUsage (
         sumIf(total, reason IN ('rate_limited', 'quota_exceeded')) AS refused
       FROM (
         SELECT minute, reason, source, any(effect) AS reason_effect, max(count) AS total
-        FROM ${onEachShard(cluster, WARNINGS_TABLE)}
+        FROM ${WARNINGS_TABLE}
         WHERE project_id IN {projects: Array(UInt32)}
           AND minute >= toDateTime({from: UInt32}) AND minute < toDateTime({to: UInt32})
         GROUP BY minute, reason, source
