@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/directory/open-keys.ts'
+import { readProjects } from '../platform/directory/read-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import type { SettingValues } from '../platform/settings.ts'
 import { runAtIntervals } from '../platform/intervals.ts'
@@ -46,7 +47,7 @@ runProcess('api', async () => {
 
   const now = Date.now
   const { keys, close: closeKeys } = openKeys({
-    sql, databaseUrl, withOwners: true, maxWaitMs: KEY_WAIT_MS, now, logger, metrics
+    sql, databaseUrl, withOwners: true, readProjects, maxWaitMs: KEY_WAIT_MS, now, logger, metrics
   })
   const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
 

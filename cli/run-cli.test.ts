@@ -8,7 +8,7 @@ import t from 'tap'
 import { buildStatus } from '../api/status/build-status.ts'
 import { lockDataDir } from '../embedded/data-dir/data-dir-lock.ts'
 import { hashPersonalKey } from '../schema/key-text.ts'
-import { createReadKeys } from '../platform/directory/read-keys.ts'
+import { createReadKeys, readProjects } from '../platform/directory/read-keys.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
 import { findTiers } from './commands/status.ts'
 import { readString } from './read-arguments.ts'
@@ -46,7 +46,7 @@ t.test('creates a personal key that is shown once and stored as a hash', async (
   const listed = await run('keys', 'list')
 
   t.match(created, { code: 0, err: /only its hash is stored/ })
-  const { personalKeys } = await createReadKeys(sql, { withOwners: true })()
+  const { personalKeys } = await createReadKeys(sql, { withOwners: true, readProjects })()
   const [bob] = await sql`SELECT id FROM users WHERE email = 'bob@example.com' AND first_name = 'Bob'`
   t.match(personalKeys.get(hashPersonalKey(key)), {
     owner: { userId: bob?.id }, scopes: ['experiment:write', 'feature_flag:read'],

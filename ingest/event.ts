@@ -1,6 +1,6 @@
 /** What the whole tier says of an event: as it was sent, in which request, as a row, and what became of it. */
-import type { Project } from '../platform/directory/read-keys.ts'
-import type { ActiveSchema } from '../platform/directory/active-schemas.ts'
+import type { EnforcedProject } from './enforcement/read-projects.ts'
+import type { ActiveSchema } from './enforcement/active-schemas.ts'
 import type { SchemaFailure } from '../engines/json-schema/evaluation.ts'
 import type { ActiveRule } from '../engines/rules/apply-rules.ts'
 import type { UuidWords } from '../engines/uuid.ts'
@@ -27,7 +27,7 @@ export interface SentEvent {
 
 /** What the events of one request have in common; nothing that becomes of them is written here. */
 export interface RequestContext {
-  readonly project: Project
+  readonly project: EnforcedProject
   readonly requestId: string
   /** Epoch milliseconds. */
   readonly receivedAt: number

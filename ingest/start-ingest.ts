@@ -12,9 +12,10 @@ import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import type { ShutdownStep } from '../platform/process-lifecycle.ts'
 import { openSdkFiles } from './browser-sdk/browser-sdk-routes.ts'
-import { reportEnforced } from './capture/enforced-versions.ts'
+import { reportEnforced } from './enforcement/enforced-versions.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
 import { openCapture } from './capture/open-capture.ts'
+import { createReadEnforced } from './enforcement/read-projects.ts'
 import { createNoteRefusals } from './warnings/collect-warnings.ts'
 import type { IngestConfig } from './config.ts'
 import { openCookielessSalts } from './normalise/cookieless-salts.ts'
@@ -47,7 +48,8 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  *
  * 1. `server/`: take the request, answer it
  * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
- * 3. `platform/directory/`: which project is it; `capture/quotas.ts`: has it sent too much
+ * 3. `platform/directory/`: which project is it, with what `enforcement/` reads of it; `capture/quotas.ts`: has it sent
+ *    too much
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `frames/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable; `registry/` says how far it is
@@ -60,8 +62,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const processId = randomBytes(6).toString('hex')
   const sql = connectPostgres({ url: config.databaseUrl, max: 2, logger })
   const { keys, close: closeKeys } = openKeys({
-    sql, databaseUrl: config.databaseUrl, withOwners: false, withSchemas: true, maxWaitMs: KEY_WAIT_MS,
-    now: Date.now, logger, metrics
+    sql, databaseUrl: config.databaseUrl, withOwners: false, readProjects: createReadEnforced(sql, logger),
+    maxWaitMs: KEY_WAIT_MS, now: Date.now, logger, metrics
   })
   reportEnforced(metrics, keys, Date.now)
   const fingerprintKey = openFingerprintKey(sql, logger)

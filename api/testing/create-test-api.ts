@@ -2,6 +2,7 @@ import type { FastifyInstance, InjectOptions } from 'fastify'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import { openKeys } from '../../platform/directory/open-keys.ts'
+import { readProjects } from '../../platform/directory/read-keys.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -66,7 +67,7 @@ export async function createTestApi (
   const nats = overrides.nats ?? createNatsOnDemand({ url: 'nats://127.0.0.1:9', logger })
   const metrics = createMetrics('api')
   const { keys, close: closeKeys } = openKeys({
-    sql, databaseUrl, withOwners: true, maxWaitMs: 10_000, refreshMs: NEVER_MS, now, logger, metrics
+    sql, databaseUrl, withOwners: true, readProjects, maxWaitMs: 10_000, refreshMs: NEVER_MS, now, logger, metrics
   })
   const definitions = createDefinitionCache({ sql, databaseUrl, pollMs: NEVER_MS, logger, metrics })
   const app = await buildApiApp({

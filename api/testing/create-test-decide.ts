@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
 import { openKeys } from '../../platform/directory/open-keys.ts'
+import { readProjects } from '../../platform/directory/read-keys.ts'
 import type { LocateAddress } from '../../engines/enrichment/geoip.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics, type Metrics } from '../../platform/metrics.ts'
@@ -59,7 +60,7 @@ export async function createTestDecide (
   const now = Date.now
   const definitions = createDefinitionCache({ sql, databaseUrl, pollMs: NEVER_MS, logger, metrics })
   const { keys, close: closeKeys } = openKeys({
-    sql, databaseUrl, withOwners: true, maxWaitMs: 1000, refreshMs: NEVER_MS, now, logger, metrics
+    sql, databaseUrl, withOwners: true, readProjects, maxWaitMs: 1000, refreshMs: NEVER_MS, now, logger, metrics
   })
   const app = fastify({ routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 } })
   app.setErrorHandler(errorHandler)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
-import { compileRules } from '../../platform/directory/active-rules.ts'
+import { compileRules } from '../../ingest/enforcement/active-rules.ts'
 import { applyRules } from '../../engines/rules/apply-rules.ts'
 import { fateOf, ruleOf, RULES, schemaOf, SCHEMAS, type SentEvent } from './edge-definitions.ts'
 import { createEventSource } from './prepare-events.ts'

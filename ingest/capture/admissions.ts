@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
-import type { Project } from '../../platform/directory/read-keys.ts'
+import type { EnforcedProject } from '../enforcement/read-projects.ts'
 import { CAPTURE_SCOPE } from '../../schema/scopes.ts'
 import type { ActiveQuota } from '../../schema/quota.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
@@ -34,7 +34,7 @@ export interface Admissions {
 
 /** @param commonQuota  Of the projects that have none of their own; absent: they may send any number. */
 export function createAdmissions (
-  { keys, quotas, commonQuota }: { keys: KeyDirectory, quotas: Quotas, commonQuota?: ActiveQuota | undefined }
+  { keys, quotas, commonQuota }: { keys: KeyDirectory<EnforcedProject>, quotas: Quotas, commonQuota?: ActiveQuota | undefined }
 ): Admissions {
   /** Some project that sends here has a quota: without one, nothing is counted. */
   let hasQuota = false
@@ -51,7 +51,7 @@ export function createAdmissions (
     }
   }
 
-  function admitTo (project: Project, { sender, query, raw }: SentRequest): Admission {
+  function admitTo (project: EnforcedProject, { sender, query, raw }: SentRequest): Admission {
     const quota = project.quota ?? commonQuota
     hasQuota ||= quota !== undefined
     const sampleRate = quota === undefined ? 1 : quotas.admit(project.id, quota)

@@ -5,6 +5,7 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { IngestConfig } from '../config.ts'
+import type { EnforcedProject } from '../enforcement/read-projects.ts'
 import { BodyBudget } from '../large/body-budget.ts'
 import { createCaptureLarge, type IngestSecrets } from '../large/capture-large.ts'
 import { createLargeBodyPool } from '../large/large-body-pool.ts'
@@ -32,7 +33,7 @@ const INFLATED_BODIES = { maxBytes: 240_000_000, maxWaiting: 256, maxWaitMs: 30_
 
 export interface OpenCaptureDeps {
   sql: Sql
-  keys: KeyDirectory
+  keys: KeyDirectory<EnforcedProject>
   secrets: IngestSecrets
   publishing: Publishing
   counts: IngestCounts

@@ -8,7 +8,7 @@ import type { NormalisedEvent, NormaliseEvent } from '../normalise/normalise-eve
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
 import { isErased, isErasedByFilter } from '../../schema/wire/erased-ids.ts'
-import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
+import type { ActiveSchema } from '../enforcement/active-schemas.ts'
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import { REPLACEMENT } from '../../engines/body/storable-text.ts'
 

@@ -2,7 +2,7 @@ import { createCaptureV1 } from '../dialects/capture-v1.ts'
 import type { Dialect, DialectRequest } from '../dialects/dialect.ts'
 import { createMultipart } from '../dialects/dialect.ts'
 import { createSegment } from '../dialects/segment.ts'
-import type { Project } from '../../platform/directory/read-keys.ts'
+import type { EnforcedProject } from '../enforcement/read-projects.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, requireKey } from './envelope.ts'
 import {
   drop, type DropReason, type Outcome, type RequestContext, type RequestWarnings, type Taken, type Visitor
@@ -20,7 +20,7 @@ export interface Credentials {
 
 /** Who may send, and from where. */
 export interface Admission {
-  project: Project
+  project: EnforcedProject
   /** Address of the client; empty when it is not to be stored. */
   ip: string
   visitor: Visitor

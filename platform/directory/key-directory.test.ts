@@ -9,7 +9,7 @@ import { HttpError } from '../../engines/errors.ts'
 import { CAPTURE_SCOPE } from '../../schema/scopes.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 import { openKeys } from './open-keys.ts'
-import { createReadKeys, type Project, type ReadKeys } from './read-keys.ts'
+import { createReadKeys, type Project, readProjects, type ReadKeys } from './read-keys.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 
@@ -40,7 +40,7 @@ async function createDirectory (t: Test, maxWaitMs = 5000): Promise<Setup> {
     await sql`INSERT INTO personal_api_keys (user_id, secure_value, mask_value, project_ids, expires_at, revoked_at)
       VALUES (1, ${hash(key)}, '', ${projects as number[] | null}, ${expires}, ${revoked})`
   }
-  const stored = createReadKeys(sql, { withOwners: true })
+  const stored = createReadKeys(sql, { withOwners: true, readProjects })
   let read = stored
   let reads = 0
   const clock = { now: Date.UTC(2026, 10, 21) }
@@ -133,7 +133,7 @@ t.test('while Postgres is unavailable known keys keep working, others are answer
   await resolve(keys, 'phc_one')
   const absent = connectPostgres({ url: 'postgres://nobody@127.0.0.1:1/none', max: 1 })
   t.teardown(async () => await absent.end({ timeout: 0 }))
-  readBy(createReadKeys(absent, { withOwners: true }))
+  readBy(createReadKeys(absent, { withOwners: true, readProjects }))
   clock.now += 5000
 
   t.equal((await resolve(keys, 'phc_one')).id, 1)
@@ -175,7 +175,7 @@ t.test('a server that hangs is answered 503 for after a moment, and asked again'
 t.test('what changes during a reading is read once more', async (t) => {
   const { keys, reads, readBy, postgres } = await createDirectory(t)
   const { promise: isHeld, resolve: letGo } = Promise.withResolvers<void>()
-  const stored = createReadKeys(postgres.sql, { withOwners: true })
+  const stored = createReadKeys(postgres.sql, { withOwners: true, readProjects })
   readBy(async () => {
     const table = await stored()
     await isHeld
@@ -232,7 +232,7 @@ t.test('a key that is made after another one was not found works at once', async
 t.test('changes are notified, in the tables that ingest may read', async (t) => {
   const { postgres: { sql, url: databaseUrl } } = await createDirectory(t)
   const { keys, close } = openKeys({
-    sql, databaseUrl, withOwners: false, maxWaitMs: 5000, now: Date.now, logger, metrics: createMetrics('ingest')
+    sql, databaseUrl, withOwners: false, readProjects, maxWaitMs: 5000, now: Date.now, logger, metrics: createMetrics('ingest')
   })
   t.teardown(close)
   await keys.ready
@@ -244,33 +244,4 @@ t.test('changes are notified, in the tables that ingest may read', async (t) => 
   await sql`DELETE FROM project_api_keys WHERE api_key = 'phc_one'`
   await waitFor(async () => await resolve(keys, 'phc_one').catch(({ code }) => code) === 'invalid_api_key')
   t.equal(keys.state.isReady, true)
-})
-
-t.test('a key is read with what was active before it, however slow a reading is', async (t) => {
-  const { sql } = await createTestPostgres(t)
-  await sql`INSERT INTO projects (id, name) VALUES (1, 'a') ON CONFLICT DO NOTHING`
-  const readKeys = createReadKeys(sql, { withOwners: false, logger: createLogger({ component: 'test', level: 'silent' }) })
-
-  const { promise: unlocked, resolve: unlock } = Promise.withResolvers<undefined>()
-  const { promise: locked, resolve: onLocked } = Promise.withResolvers<undefined>()
-  const locking = sql.begin(async (tx) => {
-    await tx`LOCK TABLE project_api_keys IN ACCESS EXCLUSIVE MODE`
-    onLocked(undefined)
-    await unlocked
-    await tx`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES ('phc_new', 1, 'project')`
-  })
-  await locked
-  const reading = readKeys()
-  // The reading waits for the keys; whatever it reads beside them it has read by then.
-  await waitFor(async () => (await sql`SELECT FROM pg_locks WHERE NOT granted AND relation = 'project_api_keys'::regclass`).length > 0)
-  await sql.begin(async (tx) => {
-    const [row] = await tx<{ id: number }[]>`INSERT INTO event_rules (project_id, name, position) VALUES (1, 'no clicks', 1) RETURNING id`
-    await tx`INSERT INTO event_rule_versions (rule_id, version, definition) VALUES (${row!.id}, 1, ${tx.json({ condition: { type: 'event', value: 'click' }, actions: [{ type: 'drop' }] })})`
-    await tx`UPDATE event_rules SET active_version = 1 WHERE id = ${row!.id}`
-  })
-  unlock(undefined)
-  await locking
-
-  const { projectKeys } = await reading
-  t.match(projectKeys.get('phc_new')?.project, { id: 1, rules: Object }, 'the rule is older than the key')
 })

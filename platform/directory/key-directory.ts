@@ -18,7 +18,7 @@ import type { KeyTable, PersonalKey, Project, ReadKeys } from './read-keys.ts'
  *
  * Known keys are answered synchronously, others by a promise: a request with a known key does not wait.
  */
-export interface KeyDirectory {
+export interface KeyDirectory<P extends Project = Project> {
   /** Resolves after the first successful reading. Never rejects: it waits until Postgres is available. */
   readonly ready: Promise<void>
   /**
@@ -30,7 +30,7 @@ export interface KeyDirectory {
    * @throws {HttpError} 401 `invalid_api_key` or `invalid_personal_api_key`, 403 `permission_denied`,
    *   400 `invalid_project`, 503 `fetch_team_fail`.
    */
-  findProject (key: string, named: unknown, scope: Scope): Project | Promise<Project>
+  findProject (key: string, named: unknown, scope: Scope): P | Promise<P>
   /**
    * A personal key that may be used now.
    *
@@ -48,7 +48,7 @@ export interface KeyDirectory {
   /** Ids of the known projects, ascending. */
   projectIds (): number[]
   /** The known projects, in any order. */
-  projects (): Iterable<Project>
+  projects (): Iterable<P>
   /** Reads the tables again, because they changed. Resolves when they were read or could not be. */
   refresh (): Promise<void>
   /** State for health and metrics. */
@@ -68,8 +68,8 @@ export interface KeyDirectoryState {
   misses: number
 }
 
-export interface KeyDirectoryOptions {
-  readKeys: ReadKeys
+export interface KeyDirectoryOptions<P extends Project> {
+  readKeys: ReadKeys<P>
   logger: Logger
   /** Epoch milliseconds. */
   now: () => number
@@ -84,7 +84,7 @@ const MS_PER_READ = 1000
 /** Maximum milliseconds of a reading; it is abandoned then. */
 const READ_TIMEOUT_MS = 10_000
 
-export function createKeyDirectory (options: KeyDirectoryOptions): KeyDirectory {
+export function createKeyDirectory<P extends Project> (options: KeyDirectoryOptions<P>): KeyDirectory<P> {
   const { now } = options
   const copy = createKeyCopy(options)
   const { ready, state, refresh, readUntil } = copy
@@ -109,7 +109,7 @@ export function createKeyDirectory (options: KeyDirectoryOptions): KeyDirectory 
   }
 
   /** Undefined when the copy does not know the key, or the project that it names. */
-  function projectOf (key: string, named: unknown, scope: Scope): Project | undefined {
+  function projectOf (key: string, named: unknown, scope: Scope): P | undefined {
     if (!isPersonalKey(key)) {
       const found = copy.table.projectKeys.get(key)
       return found === undefined || found.expiresAt <= now() ? undefined : found.project
@@ -122,7 +122,7 @@ export function createKeyDirectory (options: KeyDirectoryOptions): KeyDirectory 
     return copy.table.projects.get(projectId)
   }
 
-  async function findProjectAgain (key: string, named: unknown, scope: Scope): Promise<Project> {
+  async function findProjectAgain (key: string, named: unknown, scope: Scope): Promise<P> {
     state.misses++
     await readUntil(() => projectOf(key, named, scope) !== undefined)
     const found = projectOf(key, named, scope)
@@ -159,10 +159,10 @@ export function createKeyDirectory (options: KeyDirectoryOptions): KeyDirectory 
 }
 
 /** The copy of the tables in memory, and when it is read again. */
-function createKeyCopy ({ readKeys, logger, now, maxWaitMs }: KeyDirectoryOptions) {
+function createKeyCopy<P extends Project> ({ readKeys, logger, now, maxWaitMs }: KeyDirectoryOptions<P>) {
   const { promise: ready, resolve: onReady } = Promise.withResolvers<undefined>()
   const state: KeyDirectoryState = { isReady: false, isCurrent: false, readAt: NaN, hits: 0, misses: 0 }
-  const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
+  const table: KeyTable<P> = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
   /** When the readings because of unknown keys so far are paid for, epoch milliseconds. */
   let paidUntil = -Infinity
   let failure: unknown = null

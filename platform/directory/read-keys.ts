@@ -1,10 +1,4 @@
-import type { Logger } from '../logger.ts'
-import { createReadActiveSchemas, type ProjectSchemas } from './active-schemas.ts'
-import { createReadActiveRules, type KeyedRules } from './active-rules.ts'
-import { readQuotas } from '../../api/projects/quota-store.ts'
-import type { ActiveQuota } from '../../schema/quota.ts'
 import type { Sql, SqlTemplates, Statement } from '../postgres/connect-postgres.ts'
-import { type ErasedIds, type ErasureRow, toErasedIds } from '../../schema/wire/erased-ids.ts'
 import type { Limited, Membership } from '../../schema/roles.ts'
 
 /** A project, as far as its keys lead to it. */
@@ -12,14 +6,6 @@ export interface Project {
   id: number
   /** The addresses of its clients are not stored. */
   anonymizeIps: boolean
-  /** The active schemas of its events; absent: none. Read together with the keys, so that a known key has them. */
-  schemas?: ProjectSchemas
-  /** The active rules of its events, read in the same way; absent: none. */
-  rules?: KeyedRules
-  /** How many events it may send, read in the same way; absent: any number. */
-  quota?: ActiveQuota
-  /** Ids whose past events are not stored again, read in the same way; absent: none. */
-  erased?: ErasedIds
 }
 
 /** A personal key, revoked and expired ones included. */
@@ -41,24 +27,31 @@ export interface KeyOwner {
   lastUsedAt: Date | null
 }
 
-/** A copy of all keys. */
-export interface KeyTable {
-  projects: Map<number, Project>
-  projectKeys: Map<string, { project: Project, expiresAt: number }>
+/** A copy of all keys, and of the projects with what the tier knows of them. */
+export interface KeyTable<P extends Project> {
+  projects: Map<number, P>
+  projectKeys: Map<string, { project: P, expiresAt: number }>
   /** By hash, so that no list of usable keys lies in memory. */
   personalKeys: Map<string, PersonalKey>
 }
 
-export type ReadKeys = () => Promise<KeyTable>
+export type ReadKeys<P extends Project = Project> = () => Promise<KeyTable<P>>
 
-/**
- * Reads the tables of keys from Postgres.
- *
- * @param options.logger  Present: the active event schemas, rules and quotas are read, too.
- */
-export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: boolean, logger?: Logger }): ReadKeys {
-  const readSchemas = logger === undefined ? null : createReadActiveSchemas(sql, logger)
-  const readRules = logger === undefined ? null : createReadActiveRules(sql, logger)
+/** Which tables are read, and what of a project. */
+export interface ReadKeysOptions<P extends Project> {
+  /** Also read the owners of personal keys, for management. The login of ingest has no right to. */
+  withOwners: boolean
+  /** {@link readProjects}, or with what the tier knows of a project beside that. */
+  readProjects: (sql: Sql) => Promise<readonly P[]>
+}
+
+/** Reads all projects. */
+export async function readProjects (sql: Sql): Promise<Project[]> {
+  return await sql<Project[]>`SELECT id, anonymize_ips AS "anonymizeIps" FROM projects`
+}
+
+/** Reads the tables of keys from Postgres. */
+export function createReadKeys<P extends Project> (sql: Sql, { withOwners, readProjects }: ReadKeysOptions<P>): ReadKeys<P> {
   return async function readKeys () {
     const [projectKeys, personalKeys] = await Promise.all([
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
@@ -69,26 +62,9 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
         FROM personal_api_keys k`
     ])
     // After the keys: whatever was active when a key was made is read with it.
-    const [projects, schemas, rules, quotas, erasures] = await Promise.all([
-      sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
-      readSchemas?.(),
-      readRules?.(),
-      logger === undefined ? undefined : readQuotas(sql),
-      logger === undefined ? [] : sql<ErasureRow[]>`SELECT project_id, salt, hashes, requested_at, filter FROM erasures`
-    ])
-    const erasedIds = toErasedIds(erasures)
-    const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
-    for (const row of projects) {
-      const [ofSchemas, ofRules, quota] = [schemas?.get(row.id), rules?.get(row.id), quotas?.get(row.id)]
-      const erased = erasedIds.get(row.id)
-      table.projects.set(row.id, {
-        id: row.id,
-        anonymizeIps: row.anonymize_ips,
-        ...ofSchemas !== undefined && { schemas: ofSchemas },
-        ...ofRules !== undefined && { rules: ofRules },
-        ...quota !== undefined && { quota },
-        ...erased !== undefined && { erased }
-      })
+    const projects = await readProjects(sql)
+    const table: KeyTable<P> = {
+      projects: new Map(projects.map((project) => [project.id, project])), projectKeys: new Map(), personalKeys: new Map()
     }
     for (const row of projectKeys) {
       const project = table.projects.get(row.project_id)

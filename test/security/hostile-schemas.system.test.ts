@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
-import { createReadActiveSchemas } from '../../platform/directory/active-schemas.ts'
+import { createReadActiveSchemas } from '../../ingest/enforcement/active-schemas.ts'
 import { SCHEMA_LIMITS } from '../../engines/json-schema/schema-place.ts'
 import { createLogger } from '../../platform/logger.ts'
 

@@ -1,7 +1,7 @@
 /** The rules that ingest enforces. */
 import { type ActiveVersion, createReadActive } from './active-definitions.ts'
-import type { Logger } from '../logger.ts'
-import type { Sql } from '../postgres/connect-postgres.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type ActiveRule, ProjectRules } from '../../engines/rules/apply-rules.ts'
 import { type CompiledRule, compileRule } from '../../engines/rules/compile-rule.ts'
 

@@ -1,5 +1,5 @@
 /** What ingest enforces for each project: the active versions of its schemas and of its rules. */
-import type { Logger } from '../logger.ts'
+import type { Logger } from '../../platform/logger.ts'
 
 /** A row of an active version. */
 export interface ActiveVersion {

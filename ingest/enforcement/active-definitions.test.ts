@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type ActiveVersion, createReadActive } from './active-definitions.ts'
-import type { Logger } from '../logger.ts'
+import type { Logger } from '../../platform/logger.ts'
 
 const version = (name: string, text: string): ActiveVersion =>
   ({ project_id: 1, name, version: 1, id: `${name} ${text}`, text })

@@ -1,19 +1,9 @@
 /** The schemas that ingest enforces. */
 import { type ActiveVersion, createReadActive } from './active-definitions.ts'
-import type { Logger } from '../logger.ts'
-import type { Sql } from '../postgres/connect-postgres.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { SchemaMode } from '../../schema/schema-modes.ts'
 import { type CompiledSchema, compileSchema } from '../../engines/json-schema/compile-schema.ts'
-
-/**
- * What happens to an event whose properties do not meet the schema:
- *
- * - `observe`: counted, stored, and marked by a negative `schema_version`.
- * - `quarantine`: dead-lettered, to be looked at and replayed.
- * - `reject`: dropped and counted.
- */
-export const SCHEMA_MODES = ['observe', 'quarantine', 'reject'] as const
-
-export type SchemaMode = (typeof SCHEMA_MODES)[number]
 
 /** A schema that is enforced. Crosses threads without its check. */
 export interface ActiveSchema {

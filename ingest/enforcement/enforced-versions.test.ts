@@ -4,10 +4,14 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import { openKeys } from '../../platform/directory/open-keys.ts'
+import { createReadKeys } from '../../platform/directory/read-keys.ts'
+import { createReadEnforced } from './read-projects.ts'
 import { reportEnforced } from './enforced-versions.ts'
 
 const { sql, url: databaseUrl } = await createTestPostgres(t)
 await sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two')`
+
+const logger = createLogger({ component: 'test', level: 'silent' })
 
 const NAMES = ['schemas_enforced', 'schemas_fingerprint', 'rules_enforced', 'rules_fingerprint', 'keys_age_seconds'] as const
 
@@ -16,9 +20,8 @@ type Figures = Record<typeof NAMES[number], number>
 /** What a process says of itself that reads what it enforces, as ingest does. */
 async function startProcess (t: Test, now: () => number = Date.now): Promise<() => Promise<Figures>> {
   const metrics = createMetrics('ingest')
-  const logger = createLogger({ component: 'test', level: 'silent' })
   const { keys, close } = openKeys({
-    sql, databaseUrl, withOwners: false, withSchemas: true, maxWaitMs: 5000, now, logger, metrics
+    sql, databaseUrl, withOwners: false, readProjects: createReadEnforced(sql, logger), maxWaitMs: 5000, now, logger, metrics
   })
   t.teardown(close)
   reportEnforced(metrics, keys, now)
@@ -97,4 +100,33 @@ t.test('how long ago a process read what it enforces is known', async (t) => {
   now += 100_000
 
   t.equal((await process()).keys_age_seconds, 100)
+})
+
+t.test('a key is read with what was active before it, however slow a reading is', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'a')`
+  const readKeys = createReadKeys(sql, { withOwners: false, readProjects: createReadEnforced(sql, logger) })
+
+  const { promise: unlocked, resolve: unlock } = Promise.withResolvers<undefined>()
+  const { promise: locked, resolve: onLocked } = Promise.withResolvers<undefined>()
+  const locking = sql.begin(async (tx) => {
+    await tx`LOCK TABLE project_api_keys IN ACCESS EXCLUSIVE MODE`
+    onLocked(undefined)
+    await unlocked
+    await tx`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES ('phc_new', 1, 'project')`
+  })
+  await locked
+  const reading = readKeys()
+  // The reading waits for the keys; whatever it reads beside them it has read by then.
+  await waitFor(async () => (await sql`SELECT FROM pg_locks WHERE NOT granted AND relation = 'project_api_keys'::regclass`).length > 0)
+  await sql.begin(async (tx) => {
+    const [row] = await tx<{ id: number }[]>`INSERT INTO event_rules (project_id, name, position) VALUES (1, 'no clicks', 1) RETURNING id`
+    await tx`INSERT INTO event_rule_versions (rule_id, version, definition) VALUES (${row!.id}, 1, ${tx.json({ condition: { type: 'event', value: 'click' }, actions: [{ type: 'drop' }] })})`
+    await tx`UPDATE event_rules SET active_version = 1 WHERE id = ${row!.id}`
+  })
+  unlock(undefined)
+  await locking
+
+  const { projectKeys } = await reading
+  t.match(projectKeys.get('phc_new')?.project, { id: 1, rules: Object }, 'the rule is older than the key')
 })

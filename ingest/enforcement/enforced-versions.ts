@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
-import type { Project } from '../../platform/directory/read-keys.ts'
+import type { EnforcedProject } from './read-projects.ts'
 
 /** Enforced definitions of all projects. */
 export interface EnforcedVersions {
@@ -17,7 +17,7 @@ const KINDS = ['schemas', 'rules'] as const
 const hashes = new WeakMap<object, string>()
 
 /** What a process enforces by these projects; the order of projects does not matter, that of rules does. */
-export function enforcedVersions (projects: Iterable<Project>, kind: typeof KINDS[number]): EnforcedVersions {
+export function enforcedVersions (projects: Iterable<EnforcedProject>, kind: typeof KINDS[number]): EnforcedVersions {
   let count = 0
   const parts: string[] = []
   for (const { id, schemas, rules } of projects) {
@@ -44,7 +44,7 @@ function hash (content: unknown[]): Buffer {
 }
 
 /** Reports what a process enforces, and how old what it knows is. Before the first reading nothing is known: NaN. */
-export function reportEnforced (metrics: Metrics, keys: KeyDirectory, now: () => number): void {
+export function reportEnforced (metrics: Metrics, keys: KeyDirectory<EnforcedProject>, now: () => number): void {
   const words = { schemas: 'event schemas', rules: 'rules' }
   for (const kind of KINDS) {
     const read = (): EnforcedVersions =>
