@@ -7,7 +7,8 @@ import { connectNats } from '../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../platform/dead-letters/publish-dead-letter.ts'
 import { ensureStreams } from '../platform/nats/prepare-jetstream.ts'
 import { createLogger } from '../platform/logger.ts'
-import { clearRetention, groupByCutoff, listRetention, setRetention } from '../platform/retention-rules.ts'
+import { listRetention } from '../platform/retention-rules.ts'
+import { groupByCutoff } from '../schema/retention.ts'
 import { applyRetention, type RetentionDeps } from './apply-retention.ts'
 import { findSettledMoment } from './persons/deletion/event-removals.ts'
 
@@ -36,8 +37,7 @@ t.test('keeps the days of each project: whole months are dropped, the rest delet
   })).json<{ p: number, ago: string }>()).map(({ p, ago }) => `${p}:${ago}`)
 
   t.match(await applyRetention(deps), { events: 0, partitions: 0 }, 'without a rule everything stays')
-  await setRetention(sql, { what: 'events', projectId: null, days: 90 })
-  await setRetention(sql, { what: 'events', projectId: 2, days: 10 })
+  await sql`INSERT INTO retention (what, project_id, days) VALUES ('events', NULL, 90), ('events', 2, 10)`
   const outcome = await applyRetention(deps)
 
   t.equal(outcome.partitions, 1, 'the month of 200 days ago')
@@ -49,8 +49,8 @@ t.test('keeps the days of each project: whole months are dropped, the rest delet
   const volumes = await (await clickhouse.query({ query: 'SELECT sum(volume) AS n FROM event_volumes', format: 'JSONEachRow' })).json<{ n: number }>()
   t.equal(Number(volumes[0]?.n), 21)
 
-  await setRetention(sql, { what: 'events', projectId: 3, days: null })
-  t.equal(await clearRetention(sql, { what: 'events', projectId: 2 }), true)
+  await sql`INSERT INTO retention (what, project_id, days) VALUES ('events', 3, NULL)`
+  await sql`DELETE FROM retention WHERE project_id = 2`
   t.same(await listRetention(sql), [
     { what: 'events', projectId: null, days: 90 }, { what: 'events', projectId: 3, days: null }
   ])
@@ -60,7 +60,7 @@ t.test('dead letters older than their days go', async (t) => {
   const deps = await makeDeps(t)
   const letter = { stage: 'writer', reason: 'refused', error: 'x', subject: 'events.live.0', sequence: 1, headers: {}, body: new Uint8Array(1) } as const
   await publishDeadLetter(deps.connection, { ...letter, id: 'a' })
-  await setRetention(deps.sql, { what: 'dead_letters', projectId: null, days: 30 })
+  await deps.sql`INSERT INTO retention (what, project_id, days) VALUES ('dead_letters', NULL, 30)`
 
   t.equal((await applyRetention({ ...deps, now: () => Date.now() + 29 * DAY_MS })).deadLetters, 0)
   t.equal((await applyRetention({ ...deps, now: () => Date.now() + 31 * DAY_MS })).deadLetters, 1)

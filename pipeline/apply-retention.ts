@@ -5,7 +5,8 @@ import { pause } from '../platform/intervals.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
 import { announceRemoval, beginRemoval, completeRemoval, type EventRemoval, listRetentionRemovals, startRemoval } from './persons/deletion/event-removals.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
-import { groupByCutoff, listRetention, type RetentionGroup, type RetentionRule } from '../platform/retention-rules.ts'
+import { listRetention } from '../platform/retention-rules.ts'
+import { groupByCutoff, type RetentionGroup, type RetentionRule } from '../schema/retention.ts'
 
 export interface RetentionDeps {
   sql: Sql

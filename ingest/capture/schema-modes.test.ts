@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
-import type { DeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import type { DeadLetter } from '../../schema/wire/dead-letter-headers.ts'
 import { listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { DEAD_LETTER_STREAM, WARNINGS_STREAM } from '../../schema/wire/streams.ts'

@@ -1,7 +1,8 @@
 /** Makes dead letters of what ClickHouse refuses, and of messages that are no events. */
 import { decodeFrame, encodeFrame } from '../../schema/wire/frame-codec.ts'
 import { describeRows, type NativeBlock, pickRows } from '../../schema/wire/native-block.ts'
-import { DeadLettersFullError, type NewDeadLetter, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { DeadLettersFullError, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import type { NewDeadLetter } from '../../schema/wire/dead-letter-headers.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Counter } from '../../platform/metrics.ts'

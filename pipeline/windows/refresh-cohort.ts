@@ -5,7 +5,7 @@ import { compileCohort, takesCopies } from '../../engines/questions/cohort-sql.t
 import { type Cell, compilePersons } from '../../engines/questions/compile-question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { readKeptFrom } from '../../platform/kept-from.ts'
+import { readKeptFrom } from '../../platform/retention-rules.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 

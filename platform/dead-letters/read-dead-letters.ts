@@ -6,7 +6,7 @@ import type { NatsConnection } from '../nats/connect-nats.ts'
 import { readStreamInfo } from '../nats/stream-info.ts'
 import { decodeFrame } from '../../schema/wire/frame-codec.ts'
 import { describeRows } from '../../schema/wire/native-block.ts'
-import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './publish-dead-letter.ts'
+import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from '../../schema/wire/dead-letter-headers.ts'
 
 export interface ScanOptions extends DeadLetterFilter {
   /** Begin with this id. */

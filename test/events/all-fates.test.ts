@@ -9,7 +9,7 @@ import { startDeletions } from '../../pipeline/persons/deletion/run-deletions.ts
 import { deletePerson } from '../../api/persons/delete-person.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { findReceipt, type Receipt } from '../../api/events/receipts/find-receipt.ts'
-import { setRetention } from '../../platform/retention-rules.ts'
+import { setRetention } from '../../api/projects/retention-routes.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { PATIENCE_MS } from '../support/wait-for.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
-import { clearRetention, setRetention } from '../../platform/retention-rules.ts'
+import { clearRetention, setRetention } from '../../api/projects/retention-routes.ts'
 import { applyRetention } from '../../pipeline/apply-retention.ts'
 import { startTestStores } from '../../pipeline/testing/start-test-partition.ts'
 import { waitFor } from '../support/wait-for.ts'

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { DeadLetter, DeadLetterFilter } from '../../../platform/dead-letters/publish-dead-letter.ts'
+import type { DeadLetter, DeadLetterFilter } from '../../../schema/wire/dead-letter-headers.ts'
 import { createDeadLetterGroups } from './group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../../platform/dead-letters/read-dead-letters.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../../platform/dead-letters/replay-and-purge.ts'

@@ -4,11 +4,12 @@
  * (duplicates, drops, deletions) is written by uuid, capped, so that senders cannot inflate it.
  */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import type { DeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
+import type { DeadLetter } from '../../../schema/wire/dead-letter-headers.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { groupByCutoff, listRetention } from '../../../platform/retention-rules.ts'
+import { listRetention } from '../../../platform/retention-rules.ts'
+import { groupByCutoff } from '../../../schema/retention.ts'
 import { type DroppedEvent, type Duplicates, type EventTraces, readDroppedSample, readTraces } from './read-traces.ts'
 import { searchStream, type StreamSearch, type WaitingEvent } from './search-stream.ts'
 import { type EventQuery, readStoredEvent, type StoredEvent, timeOfUuid } from './stored-events.ts'
