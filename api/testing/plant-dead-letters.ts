@@ -1,5 +1,5 @@
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
-import type { NewDeadLetter } from '../../schema/wire/dead-letter-headers.ts'
+import type { NewDeadLetter } from '../../schema/wire/dead-letter-message.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
-import type { DeadLetter } from '../../schema/wire/dead-letter-headers.ts'
-import { listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
+import type { DeadLetter } from '../../schema/wire/dead-letter-message.ts'
+import { readDeadLetters } from '../../test/support/read-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { DEAD_LETTER_STREAM, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 import { sourceOf, type WarningsMessage, type WarningTotal } from '../../schema/wire/ingestion-warnings.ts'
@@ -64,7 +64,7 @@ async function waitUntilEnforced (name: string, version: number, properties: obj
   await waitFor(async () => {
     await send([event(name, properties)])
     const [stored] = await takePublishedEvents(connection, clickhouse)
-    const [letter] = await listDeadLetters(connection)
+    const [letter] = await readDeadLetters(connection)
     return stored?.schema_version === -version || letter?.error.startsWith(`version ${version} `) === true
   })
   await discardLetters()
@@ -129,7 +129,7 @@ t.test('observe: all are stored, those that do not meet the schema are marked an
 
   t.same(versions(await takePublishedEvents(connection, clickhouse)), [['free', 0], ['observed', -1], ['observed', -1], ['observed', 1]])
   t.match(await warnings(), { schema_not_met: Number })
-  t.same(await listDeadLetters(connection), [])
+  t.same(await readDeadLetters(connection), [])
 })
 
 t.test('reject: dropped, counted, the neighbours are stored', async (t) => {
@@ -164,15 +164,15 @@ t.test('quarantine: a dead letter with the failing path and value; replayed it i
 
   t.same(versions(await takePublishedEvents(connection, clickhouse)), [['other', 0], ['quarantined', 1]])
   t.match(await takePersonsUpdates(connection), [{ set: { name: 'ä' } }], 'persons follow the event, whatever becomes of it')
-  const letters = await listDeadLetters(connection, { project: 1, stage: 'schema' })
+  const letters = await readDeadLetters(connection, { project: 1, stage: 'schema' })
   t.match(letters, [
     { reason: 'not_met', event: 'quarantined', uuid: events[1]!.uuid, errorCode: 'enum /plan', rows: 1, error: 'version 1 of the schema is not met: /plan enum "gold\\r\\n"' },
     { event: 'quarantined', uuid: events[2]!.uuid, error: 'version 1 of the schema is not met: /plan enum "übel"' }
   ] satisfies Partial<DeadLetter>[])
-  t.match(await readDeadLetterById(connection, letters[0]!.id), { content: [{ event: 'quarantined', distinct_id: 'd' }] })
+  t.match(letters[0], { content: [{ event: 'quarantined', distinct_id: 'd' }] })
 
   await send(events)
-  t.equal((await listDeadLetters(connection)).length, 2, 'a request that is repeated leaves one letter')
+  t.equal((await readDeadLetters(connection)).length, 2, 'a request that is repeated leaves one letter')
   await discardPublished(connection)
 
   t.match(await replayDeadLetters(connection, { project: 1 }), { replayed: 2 })
@@ -194,7 +194,7 @@ t.test('an event for whose letter there is no room is stored, and so is what cam
 
   t.equal(await system.metric('millrace_ingest_spool_bytes'), 0)
   t.same(versions(await takePublishedEvents(connection, clickhouse)), [['quarantined', 0], ['quarantined', 1]])
-  t.equal((await listDeadLetters(connection)).length, 1)
+  t.equal((await readDeadLetters(connection)).length, 1)
   t.equal(await system.metric('millrace_ingest_events_stored_without_dead_letter_total') - stored, 1)
   await waitFor(async () => (await warnings()).schema_not_met !== undefined)
   await discardLetters()
@@ -211,7 +211,7 @@ t.test('a large body goes the same ways', async (t) => {
 
   await send(body())
   t.same(versions(await takePublishedEvents(connection, clickhouse)), [['large', 1], ['observed', -1]])
-  t.match(await listDeadLetters(connection), [{ event: 'large', error: /plan enum "gold"$/ }])
+  t.match(await readDeadLetters(connection), [{ event: 'large', error: /plan enum "gold"$/ }])
   await discardLetters()
 
   await activate('large', 'observe', { properties: { plan: { const: 'gold' } } })
@@ -247,5 +247,5 @@ t.test('a schema that does not compile changes nothing, and disabling one ends t
     await send([event('observed', { plan: 'gold' })])
     return (await takePublishedEvents(connection, clickhouse))[0]?.schema_version === 0
   })
-  t.same(await listDeadLetters(connection), [])
+  t.same(await readDeadLetters(connection), [])
 })

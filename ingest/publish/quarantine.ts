@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { HasLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import { STREAM_FULL } from '../../platform/dead-letters/publish-dead-letter.ts'
-import { DEAD_LETTER_HEADER, deadLetterHeaders } from '../../schema/wire/dead-letter-headers.ts'
+import { DEAD_LETTER_HEADER, deadLetterHeaders } from '../../schema/wire/dead-letter-message.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { codeOfSchemaFailure, describeSchemaFailure } from '../../engines/json-schema/describe-failure.ts'
 import type { Metrics } from '../../platform/metrics.ts'

@@ -2,7 +2,7 @@
 import { decodeFrame, encodeFrame } from '../../schema/wire/frame-codec.ts'
 import { describeRows, type NativeBlock, pickRows } from '../../schema/wire/native-block.ts'
 import { DeadLettersFullError, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
-import type { NewDeadLetter } from '../../schema/wire/dead-letter-headers.ts'
+import type { NewDeadLetter } from '../../schema/wire/dead-letter-message.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Counter } from '../../platform/metrics.ts'

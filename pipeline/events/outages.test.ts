@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { listDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
+import { readDeadLetters } from '../../test/support/read-letters.ts'
 import { checkBooks, countStored } from '../accounting/check-books.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { minuteOfReceipt } from '../../schema/wire/ledger.ts'
@@ -61,7 +61,7 @@ t.test('stores once whatever ClickHouse answers in between, and dead-letters not
 
   t.equal(proxy.injected, 5)
   t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
-  t.same(await listDeadLetters(stores.connection), [])
+  t.same(await readDeadLetters(stores.connection), [])
 })
 
 t.test('does not store again in pieces what a lost answer hides', async (t) => {
@@ -102,7 +102,7 @@ t.test('does not store again in pieces what one shard stored and another refused
 
   t.equal(proxy.injected, 2)
   t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
-  t.same(await listDeadLetters(stores.connection), [])
+  t.same(await readDeadLetters(stores.connection), [])
 })
 
 t.test('what a lost answer hides is in the books as stored, its duplicates as duplicates, also after a crash', async (t) => {

@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
-import { listDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
+import { readDeadLetters } from '../../test/support/read-letters.ts'
 import { purgeDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
@@ -42,7 +42,7 @@ t.test('dead-letters many updates at once, in their order, each with the sequenc
   t.same(await deadLetterUpdates(letters, batch, refused), [])
   t.same(await deadLetterUpdates(letters, batch, refused), [])
 
-  const kept = (await listDeadLetters(connection)).sort((a, b) => a.id - b.id)
+  const kept = (await readDeadLetters(connection)).sort((a, b) => a.id - b.id)
   t.same(kept.map(({ uuid, sequence }) => [uuid, sequence]),
     [[null, 9], ...updates.map(({ uuid }, i) => [uuid, i < 100 ? 5 : 9])])
   t.ok(mostWaiting >= 32, `${mostWaiting} on their way at once`)
@@ -80,7 +80,7 @@ t.test('refusals that clients can cause leave room for other projects and reason
 
   const other: RefusedUpdate = { reason: 'invalid_json', detail: 'not JSON', payload: Buffer.alloc(5000, 1) }
   t.same(await deadLetterUpdates(letters, batch, [other]), [])
-  t.match(await listDeadLetters(connection, { reason: 'invalid_json' }), [{ reason: 'invalid_json', project: null }])
+  t.match(await readDeadLetters(connection, { reason: 'invalid_json' }), [{ reason: 'invalid_json', project: null }])
   const many = Array.from({ length: 50 }, (_, i): RefusedUpdate => ({ ...other, payload: Buffer.alloc(10_000, i) }))
   t.ok((await deadLetterUpdates(letters, batch, many)).length > 20, 'a full stream is waited for by nobody')
 

@@ -1,6 +1,6 @@
 import { jetstream, JetStreamApiError } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import { deadLetterHeaders, type NewDeadLetter } from '../../schema/wire/dead-letter-headers.ts'
+import { deadLetterHeaders, type NewDeadLetter } from '../../schema/wire/dead-letter-message.ts'
 import { deadLetterSubject } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { MillraceError } from '../../engines/errors.ts'

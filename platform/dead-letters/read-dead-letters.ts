@@ -1,12 +1,9 @@
 import { DeliverPolicy, jetstream, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
 import type { MsgHdrs } from '@nats-io/transport-node'
-import { DEAD_LETTER_STREAM, type DeadLetterStage, HEADER } from '../../schema/wire/streams.ts'
-import { frameOf } from '../../schema/wire/frame-message.ts'
+import { type DeadLetter, type DeadLetterFilter, readDeadLetter } from '../../schema/wire/dead-letter-message.ts'
+import { DEAD_LETTER_STREAM } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { readStreamInfo } from '../nats/stream-info.ts'
-import { decodeFrame } from '../../schema/wire/frame-codec.ts'
-import { describeRows } from '../../schema/wire/native-block.ts'
-import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from '../../schema/wire/dead-letter-headers.ts'
 
 export interface ScanOptions extends DeadLetterFilter {
   /** Begin with this id. */
@@ -21,22 +18,6 @@ export interface ScannedDeadLetter {
   /** All headers, those of the original message included. */
   headers: Record<string, string>
   body: Uint8Array
-}
-
-export interface ListOptions extends Omit<ScanOptions, 'withBodies'> {
-  /** Maximum letters. */
-  limit?: number
-  /** Letters to skip first. */
-  offset?: number
-}
-
-export interface OpenedDeadLetter extends DeadLetter {
-  /** Headers of the original message and of the letter. */
-  headers: Record<string, string>
-  /** The body as it came, base64. */
-  bodyBase64: string
-  /** The body decoded: rows of events, or JSON; null when it is neither, which may be why it is here. */
-  content: unknown
 }
 
 /** A scan fails after this long without an answer, in milliseconds. */
@@ -79,41 +60,6 @@ export async function * scanDeadLetters (
   }
 }
 
-/** Lists matching dead letters, oldest first. For a page of an API, see `count` of `countDeadLetters`. */
-export async function listDeadLetters (connection: NatsConnection, options: ListOptions = {}): Promise<DeadLetter[]> {
-  const { limit = Infinity, offset = 0 } = options
-  const letters: DeadLetter[] = []
-  let position = 0
-  if (limit <= 0) return letters
-  for await (const { letter } of scanDeadLetters(connection, options)) {
-    if (position++ < offset) continue
-    letters.push(letter)
-    if (letters.length >= limit) break
-  }
-  return letters
-}
-
-export async function countDeadLetters (connection: NatsConnection, filter: DeadLetterFilter = {}): Promise<number> {
-  const letters = scanDeadLetters(connection, filter)
-  let count = 0
-  while ((await letters.next()).done !== true) count++
-  return count
-}
-
-/** Reads one dead letter with its body; null if it does not exist. */
-export async function readDeadLetterById (connection: NatsConnection, id: number): Promise<OpenedDeadLetter | null> {
-  const message = await (await jetstreamManager(connection)).streams.getMessage(DEAD_LETTER_STREAM, { seq: id })
-  if (message === null) return null
-  const headers = readHeaders(message.header)
-  const letter = readDeadLetter(id, message.subject, headers, message.time)
-  return {
-    ...letter,
-    headers,
-    bodyBase64: Buffer.from(message.data).toString('base64'),
-    content: await decodeContent(message.data, letter.rows)
-  }
-}
-
 function startOf ({ fromId, from }: ScanOptions): object {
   if (fromId !== undefined) return { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: fromId }
   return from === undefined ? {} : { deliver_policy: DeliverPolicy.StartTime, opt_start_time: from.toISOString() }
@@ -136,39 +82,7 @@ function readScanned (message: JsMsg): ScannedDeadLetter {
   }
 }
 
-function readHeaders (headers: MsgHdrs | undefined): Record<string, string> {
+/** The headers of a message by name, of each the first value. */
+export function readHeaders (headers: MsgHdrs | undefined): Record<string, string> {
   return Object.fromEntries([...headers ?? []].map(([name, values]) => [name, values[0] ?? '']))
-}
-
-function readDeadLetter (id: number, subject: string, headers: Record<string, string>, time: Date): DeadLetter {
-  const text = (name: keyof typeof DEAD_LETTER_HEADER): string | null => headers[DEAD_LETTER_HEADER[name]] ?? null
-  const number = (value: string | null | undefined): number | null => value ? Number(value) : null
-  const [, stage, reason] = subject.split('.')
-  const event = text('event')
-  return {
-    id,
-    stage: stage as DeadLetterStage,
-    reason: reason ?? '',
-    time: text('time') ?? time.toISOString(),
-    error: text('error') ?? '',
-    errorCode: text('errorCode'),
-    subject: text('subject'),
-    sequence: number(text('sequence')),
-    project: number(text('project')),
-    event: event === null ? null : decodeURIComponent(event),
-    uuid: text('uuid'),
-    rows: number(headers[HEADER.rows])
-  }
-}
-
-/** The content of a body: rows of events, or JSON; null when it is neither. */
-export async function decodeContent (body: Uint8Array, rows: number | null): Promise<unknown> {
-  try {
-    return rows === null
-      ? JSON.parse(Buffer.from(body).toString())
-      : describeRows(await decodeFrame(frameOf(body, rows)))
-  } catch {
-    // What cannot be decoded is shown as bytes.
-    return null
-  }
 }

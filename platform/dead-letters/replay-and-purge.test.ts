@@ -6,7 +6,7 @@ import { startTestNats } from '../../test/support/test-processes.ts'
 import { connectNats, type NatsConnection } from '../nats/connect-nats.ts'
 import { ensureStreams } from '../nats/prepare-jetstream.ts'
 import { publishDeadLetter } from './publish-dead-letter.ts'
-import { listDeadLetters } from './read-dead-letters.ts'
+import { readDeadLetters } from '../../test/support/read-letters.ts'
 import { purgeDeadLetters, replayDeadLetters } from './replay-and-purge.ts'
 
 /** More than one fetch of a scan. */
@@ -34,7 +34,7 @@ t.test('two replays at once replay everything once', async (t) => {
 
   t.equal(one.skipped + other.skipped, 0)
   t.ok(one.replayed + other.replayed >= LETTERS)
-  t.same(await listDeadLetters(connection), [])
+  t.same(await readDeadLetters(connection), [])
   t.equal(await countReplayed(connection), LETTERS)
 })
 
@@ -48,7 +48,7 @@ t.test('a replay ends when another client removes the rest', async (t) => {
 
   t.match(await purge, { matched: Number })
   t.ok(replayed.replayed <= LETTERS)
-  t.same(await listDeadLetters(connection), [])
+  t.same(await readDeadLetters(connection), [])
 })
 
 t.test('a purge counts what it removed itself', async (t) => {
@@ -57,5 +57,5 @@ t.test('a purge counts what it removed itself', async (t) => {
   const purges = await Promise.all([purgeDeadLetters(connection), purgeDeadLetters(connection)])
 
   t.equal(purges[0].purged + purges[1].purged, LETTERS)
-  t.same(await listDeadLetters(connection), [])
+  t.same(await readDeadLetters(connection), [])
 })

@@ -2,7 +2,7 @@ import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstre
 import { headers } from '@nats-io/transport-node'
 import { DEAD_LETTER_STREAM, HEADER } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
-import { DEAD_LETTER_HEADER, type DeadLetterFilter } from '../../schema/wire/dead-letter-headers.ts'
+import { DEAD_LETTER_HEADER, type DeadLetterFilter } from '../../schema/wire/dead-letter-message.ts'
 import { scanDeadLetters, type ScannedDeadLetter } from './read-dead-letters.ts'
 
 interface WorkOnDeadLettersOptions extends DeadLetterFilter {

@@ -2,7 +2,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
 import t from 'tap'
-import { deadLetterHeaders } from '../../schema/wire/dead-letter-headers.ts'
+import { deadLetterHeaders } from '../../schema/wire/dead-letter-message.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { DEAD_LETTER_STREAM, deadLetterSubject } from '../../schema/wire/streams.ts'

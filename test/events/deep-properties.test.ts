@@ -4,7 +4,7 @@ import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-in
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
 import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
 import { startPersons } from '../../pipeline/persons/start-persons.ts'
-import { countDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
+import { countDeadLetters } from '../../api/events/dead-letters/list-dead-letters.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import { MAX_PROPERTY_DEPTH } from '../../engines/body/property-depth.ts'

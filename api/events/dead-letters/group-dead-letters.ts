@@ -2,7 +2,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { DEAD_LETTER_STREAM } from '../../../schema/wire/streams.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
-import type { DeadLetterFilter } from '../../../schema/wire/dead-letter-headers.ts'
+import type { DeadLetterFilter } from '../../../schema/wire/dead-letter-message.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 import type { DeadLetterGroups } from './dead-letter-schema.ts'
 

@@ -4,7 +4,7 @@
  * (duplicates, drops, deletions) is written by uuid, capped, so that senders cannot inflate it.
  */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import type { DeadLetter } from '../../../schema/wire/dead-letter-headers.ts'
+import type { DeadLetter } from '../../../schema/wire/dead-letter-message.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import t from 'tap'
 import { createClickHouseAgent, parseClickHouseUrl } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { listDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
+import { readDeadLetters } from '../../../test/support/read-letters.ts'
 import { makeEvents, publishEvents } from '../../testing/publish-events.ts'
 import {
   countEvents, startTestPartition, startTestStores, type TestStores, waitUntilStored
@@ -90,7 +90,7 @@ for (const [what, expression] of Object.entries(FAILING)) {
 
     t.same(await countEvents(stores), TEN)
     t.equal(await countRows(stores, 'sound'), 10, 'a view beside it has all')
-    t.same(await listDeadLetters(stores.connection), [])
+    t.same(await readDeadLetters(stores.connection), [])
   })
 }
 
@@ -105,7 +105,7 @@ for (const [what, { statements, named }] of Object.entries(BROKEN)) {
     await waitUntilStored(stores)
 
     t.same(await countEvents(stores), TEN)
-    t.same(await listDeadLetters(stores.connection), [])
+    t.same(await readDeadLetters(stores.connection), [])
     t.same([...failed], [`${parseClickHouseUrl(stores.clickhouse.url).database}.${named}`])
   })
 }
@@ -124,7 +124,7 @@ t.test('dead-letters the row that ClickHouse refuses, and no other, while a view
   await waitUntilStored(stores)
 
   t.same(await countEvents(stores), TEN)
-  t.match(await listDeadLetters(stores.connection), [{ event: 'poison', reason: 'refused' }])
+  t.match(await readDeadLetters(stores.connection), [{ event: 'poison', reason: 'refused' }])
 })
 
 t.test('counts exactly when a view of Millrace fails while errors of views are ignored', async (t) => {

@@ -5,7 +5,7 @@ import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { drawPicture } from '../../../engines/charts/draw-picture.ts'
 import { replayDeadLetters } from '../../../platform/dead-letters/replay-and-purge.ts'
-import { listDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
+import { readDeadLetters } from '../../../test/support/read-letters.ts'
 import { createLogger } from '../../../platform/logger.ts'
 import { createMetrics } from '../../../platform/metrics.ts'
 import { connectNats } from '../../../platform/nats/connect-nats.ts'
@@ -213,7 +213,7 @@ t.test('after a day it is a dead letter, which is replayed with its id; a disabl
     return (await stateOf(id)).waiting === 0
   })
 
-  const letters = await listDeadLetters(connection, { stage: 'notify' })
+  const letters = await readDeadLetters(connection, { stage: 'notify' })
   t.match(letters, [{ reason: 'undelivered', project, error: 'it answered 503' }, {}])
   isRepaired = true
   const requeue = async (body: Uint8Array) => await requeueNotification(sql, JSON.parse(Buffer.from(body).toString()))
@@ -221,7 +221,7 @@ t.test('after a day it is a dead letter, which is replayed with its id; a disabl
   await waitFor(async () => (await stateOf(id)).waiting === 0)
   t.same(received.slice(-2).map(({ body }) => JSON.parse(body).data.n), [0, 1])
   t.ok(received.slice(0, -2).some(({ headers }) => headers['webhook-id'] === received.at(-1)?.headers['webhook-id']))
-  t.same(await listDeadLetters(connection, { stage: 'notify' }), [])
+  t.same(await readDeadLetters(connection, { stage: 'notify' }), [])
 })
 
 t.test('pauses grow to five minutes', async (t) => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ChooseInsertFault, InsertFault } from '../system/clickhouse-fault-proxy.ts'
 import type { Fault } from './fault.ts'
 import { pickOne, type Random } from '../../support/random.ts'
-import { listDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
+import { listDeadLetters } from '../../../api/events/dead-letters/list-dead-letters.ts'
 import { listStuck } from './capacity-faults.ts'
 import { waitFor } from '../../support/wait-for.ts'
 

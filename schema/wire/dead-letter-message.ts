@@ -1,6 +1,9 @@
-/** What a dead letter says: headers, and what is read of them. */
+/** A message of DEAD_LETTER: its headers, what they say, and its content. */
 import { cutText } from '../../engines/body/storable-text.ts'
-import type { DeadLetterStage } from './streams.ts'
+import { decodeFrame } from './frame-codec.ts'
+import { frameOf } from './frame-message.ts'
+import { describeRows } from './native-block.ts'
+import { type DeadLetterStage, HEADER } from './streams.ts'
 
 /**
  * Headers of a message of DEAD_LETTER. Its body is a message that could not be processed, or the part of it that could
@@ -108,4 +111,42 @@ export function deadLetterHeaders (letter: Omit<NewDeadLetter, 'headers' | 'body
 function toLine (text: string): string {
   // eslint-disable-next-line no-control-regex -- these are replaced
   return text.replaceAll(/[\s\u0000-\u001f\u007f]+/g, ' ')
+}
+
+/**
+ * Reads the headers of a message.
+ *
+ * @param time  When the stream got it.
+ */
+export function readDeadLetter (id: number, subject: string, headers: Record<string, string>, time: Date): DeadLetter {
+  const text = (name: keyof typeof DEAD_LETTER_HEADER): string | null => headers[DEAD_LETTER_HEADER[name]] ?? null
+  const number = (value: string | null | undefined): number | null => value ? Number(value) : null
+  const [, stage, reason] = subject.split('.')
+  const event = text('event')
+  return {
+    id,
+    stage: stage as DeadLetterStage,
+    reason: reason ?? '',
+    time: text('time') ?? time.toISOString(),
+    error: text('error') ?? '',
+    errorCode: text('errorCode'),
+    subject: text('subject'),
+    sequence: number(text('sequence')),
+    project: number(text('project')),
+    event: event === null ? null : decodeURIComponent(event),
+    uuid: text('uuid'),
+    rows: number(headers[HEADER.rows])
+  }
+}
+
+/** The content of a body: rows of events, or JSON; null when it is neither. */
+export async function decodeContent (body: Uint8Array, rows: number | null): Promise<unknown> {
+  try {
+    return rows === null
+      ? JSON.parse(Buffer.from(body).toString())
+      : describeRows(await decodeFrame(frameOf(body, rows)))
+  } catch {
+    // What cannot be decoded is shown as bytes.
+    return null
+  }
 }
