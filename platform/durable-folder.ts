@@ -1,5 +1,5 @@
 /** Folders with state (data directory, spool, backup): for one process at a time, and whole after a power failure. */
-import { mkdir, open, readdir, stat } from 'node:fs/promises'
+import { mkdir, open, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { errorCode } from '../engines/errors.ts'
@@ -75,23 +75,4 @@ export async function makeFolder (folder: string, { mode = 0o777 }: { mode?: num
 export async function flushFolder (folder: string): Promise<void> {
   await using handle = await open(folder, 'r')
   await handle.sync()
-}
-
-/** Flushes a folder with everything in it, at any depth. What vanishes meanwhile is passed over. */
-export async function flushTree (folder: string): Promise<void> {
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    const child = path.join(folder, entry.name)
-    if (entry.isDirectory()) await flushTree(child)
-    else if (entry.isFile()) await flushIfThere(child)
-  }
-  await flushIfThere(folder)
-}
-
-async function flushIfThere (name: string): Promise<void> {
-  try {
-    // A file is flushed as a folder is: opened, and synced.
-    await flushFolder(name)
-  } catch (error) {
-    if (errorCode(error) !== 'ENOENT') throw error
-  }
 }

@@ -1,10 +1,8 @@
 /** The queue of what is sent to targets: rows of Postgres, in order for each target (`pipeline/windows/notify/`). */
 import type { Sql, TransactionSql } from './postgres/connect-postgres.ts'
 
-export const NOTIFICATION_TYPES = ['test', 'event', 'events', 'alert.fired', 'alert.resolved', 'report'] as const
-
 export interface NewNotification {
-  type: typeof NOTIFICATION_TYPES[number]
+  type: 'test' | 'event' | 'events' | 'alert.fired' | 'alert.resolved' | 'report'
   /** Of a webhook: JSON, which is sent as it is. */
   data: string
   /** The same for people. */

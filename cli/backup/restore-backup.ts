@@ -12,8 +12,8 @@ import { startServices } from '../../embedded/supervisor/start-parts.ts'
 import { verifyBackupFiles } from './backup-files.ts'
 import { type BackupManifest, readManifest, refuseNestedRestore } from './backup-folder.ts'
 import { loadBackup, type LoadedBackup, refuseUnknownSchema } from './load-backup.ts'
-import { MillraceError } from '../../engines/errors.ts'
-import { flushTree } from '../../platform/durable-folder.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
+import { flushFolder } from '../../platform/durable-folder.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 
@@ -130,5 +130,24 @@ async function refuseUnlessEmpty (dataDir: string): Promise<void> {
   if (!isUnfinished && (await listData(dataDir)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `the data directory ${dataDir} is not empty: stop Millrace and ` +
       'move it away, or set MILLRACE_DATA_DIR to a new folder')
+  }
+}
+
+/** Flushes a folder with everything in it, at any depth. What vanishes meanwhile is passed over. */
+async function flushTree (folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const child = path.join(folder, entry.name)
+    if (entry.isDirectory()) await flushTree(child)
+    else if (entry.isFile()) await flushIfThere(child)
+  }
+  await flushIfThere(folder)
+}
+
+async function flushIfThere (name: string): Promise<void> {
+  try {
+    // A file is flushed as a folder is: opened, and synced.
+    await flushFolder(name)
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error
   }
 }

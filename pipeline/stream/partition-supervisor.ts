@@ -4,7 +4,6 @@ import type { Logger } from '../../platform/logger.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { awaitLeaders, type NeededLeaders } from '../../platform/nats/await-leaders.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { isStreamSilent } from '../../platform/nats/prepare-jetstream.ts'
 import { EVENTS_STREAM, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import { FencedError } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
@@ -171,6 +170,15 @@ export async function runSessions (
       if (connection !== undefined) await awaitLeaders(connection, NEEDED_LEADERS, stop)
     }
   }
+}
+
+/** Names of the errors with which the client says that nobody answers for a stream. */
+const NO_ANSWER = new Set(['TimeoutError', 'NoRespondersError', 'ConnectionError', 'ClosedConnectionError', 'LeaderlessError'])
+
+/** Whether an error, or a cause of it, says that nobody answers for a stream, as while a cluster elects a leader. */
+function isStreamSilent (error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) if (NO_ANSWER.has(at.name)) return true
+  return false
 }
 
 /** Whether a session ended because NATS did not answer, or the reader lost its place in it. */

@@ -2,8 +2,6 @@ import { jetstream, jetstreamManager, type JetStreamManager, type StreamConfig }
 import { type KV, Kvm } from '@nats-io/kv'
 import { type StreamLimits, streamSettings, type StreamSettings } from '../../schema/wire/streams.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import type { Logger } from '../logger.ts'
-import { pause, retryDelayMs } from '../intervals.ts'
 import type { NatsConnection } from './connect-nats.ts'
 import { orNoStream } from './stream-info.ts'
 
@@ -16,15 +14,6 @@ const REQUEST_TIMEOUT_MS = 2500
 /** The manager of streams and consumers. It asks nothing by itself: only the leader of the cluster would answer. */
 export async function manageJetStream (connection: NatsConnection): Promise<JetStreamManager> {
   return await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS, checkAPI: false })
-}
-
-/** Names of the errors with which the client says that nobody answers for a stream. */
-const NO_ANSWER = new Set(['TimeoutError', 'NoRespondersError', 'ConnectionError', 'ClosedConnectionError', 'LeaderlessError'])
-
-/** Whether an error, or a cause of it, says that nobody answers for a stream, as while a cluster elects a leader. */
-export function isStreamSilent (error: unknown): boolean {
-  for (let at = error; at instanceof Error; at = at.cause) if (NO_ANSWER.has(at.name)) return true
-  return false
 }
 
 /**
@@ -80,28 +69,4 @@ export async function openBucket (
   const { config } = await manager.streams.info(`KV_${name}`)
   if (config.num_replicas !== replicas) await manager.streams.update(config.name, { ...config, num_replicas: replicas })
   return bucket
-}
-
-/** A cluster of NATS elects a leader of a stream or bucket within seconds; after this long something else is wrong. */
-const GIVE_UP_AFTER_MS = 30_000
-
-/**
- * Runs a step of the start that needs JetStream, again and again while JetStream does not answer it: a cluster that
- * just started or lost a node has no leader yet, and a bucket that was made a moment ago has none either.
- *
- * @param step  May be repeated.
- * @throws {MillraceError} of the step at once, unless a retry may overcome it; any other error of it after 30 s.
- */
-export async function retryAtStart<T> (step: () => Promise<T>, logger: Logger): Promise<T> {
-  const deadline = performance.now() + GIVE_UP_AFTER_MS
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await step()
-    } catch (err) {
-      if ((err instanceof MillraceError && err.action !== 'retry') || performance.now() > deadline) throw err
-      const waitMs = retryDelayMs(attempt)
-      logger.warn({ err, attempt, waitMs }, 'JetStream is not ready; trying again')
-      await pause(waitMs, new AbortController().signal)
-    }
-  }
 }

@@ -11,12 +11,6 @@ export interface ListenOptions {
   logger: Logger
 }
 
-/** A running subscription. */
-export interface Listener extends Pick<IntervalLoop, 'stop'> {
-  /** Resolves when the first LISTEN stands. Never rejects: an absent server is waited for. */
-  ready: Promise<void>
-}
-
 /** How often a query checks that the connection is alive, in milliseconds. */
 const HEARTBEAT_MS = 15_000
 
@@ -25,22 +19,16 @@ const HEARTBEAT_MS = 15_000
  *
  * It has a connection of its own, because LISTEN belongs to a connection and poolers like PgBouncer must not share it.
  */
-export function listenPostgres (options: ListenOptions): Listener {
-  const { promise: ready, resolve } = Promise.withResolvers<undefined>()
-  const onListening = (): void => {
-    resolve(undefined)
-    options.onChange()
-  }
-  const { stop } = runAtIntervals({
+export function listenPostgres (options: ListenOptions): IntervalLoop {
+  return runAtIntervals({
     everyMs: 100, stopWithinMs: Infinity, logger: options.logger,
     failure: 'could not connect to listen for changes; trying again',
-    run: async (signal) => await listenUntilLost(options, signal, onListening)
+    run: async (signal) => await listenUntilLost(options, signal)
   })
-  return { ready, stop }
 }
 
 /** Ends when the connection is lost. @throws when it could not be made. */
-async function listenUntilLost (options: ListenOptions, signal: AbortSignal, onListening: () => void): Promise<void> {
+async function listenUntilLost (options: ListenOptions, signal: AbortSignal): Promise<void> {
   const client = new Client({
     connectionString: options.url, connectionTimeoutMillis: 3000, query_timeout: 5000, keepAlive: true
   })
@@ -56,7 +44,7 @@ async function listenUntilLost (options: ListenOptions, signal: AbortSignal, onL
   try {
     await Promise.race([client.connect(), lost.promise])
     await Promise.race([client.query(`LISTEN ${client.escapeIdentifier(options.channel)}`), lost.promise])
-    onListening()
+    options.onChange()
     await lost.promise.catch((err: unknown) => {
       if (!signal.aborted) options.logger.warn({ err, channel: options.channel }, 'lost the connection that listens for changes; reconnecting')
     })
