@@ -41,10 +41,6 @@ export function matchNotes (sql: Sql, { exclude_hidden: excludeHidden = false, v
   return sql`(NOT ${excludeHidden}::boolean OR NOT d.hidden) AND ${verified === undefined ? sql`true` : sql`d.verified = ${verified}`}`
 }
 
-export function assignNotes (sql: Sql, { description, owner, verified, hidden }: NoteChanges): Statement[] {
-  return assign(sql, { description, owner_id: owner, verified, hidden })
-}
-
 /** Assignments of the columns that have a value, null included. */
 export function assign (
   sql: Sql, columns: Record<string, string | number | boolean | Date | null | undefined>

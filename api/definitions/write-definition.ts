@@ -3,7 +3,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/answer-errors.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
-import { assign, assignNotes, refuseUnknownOwner } from './definition-notes.ts'
+import { assign, refuseUnknownOwner } from './definition-notes.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'
 import { findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges } from './property-definition.ts'
 
@@ -134,11 +134,11 @@ function assignEventFields (sql: Sql, changes: EventDefinitionChanges): Statemen
 }
 
 function assignShared (sql: Sql, changes: EventDefinitionChanges | PropertyDefinitionChanges): Statement[] {
-  const { tags, query_usage_30_day: usage } = changes
+  const { tags, query_usage_30_day: usage, description, owner, verified, hidden } = changes
   return [
     ...(usage === undefined ? [] : [sql`query_usage_30_day = ${usage}, query_usage_written_at = clock_timestamp()`]),
     ...(tags === undefined ? [] : [sql`tags = ${[...new Set(tags)]}::text[]`]),
-    ...assignNotes(sql, changes)
+    ...assign(sql, { description, owner_id: owner, verified, hidden })
   ]
 }
 

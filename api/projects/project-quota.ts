@@ -103,7 +103,7 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
   const keepsBurst = changes.burst === undefined && eventsPerSecond === before.eventsPerSecond
   return {
     eventsPerSecond,
-    burst: keepsBurst ? before.burst : eventsPerSecond === null ? null : changes.burst ?? defaultBurst(eventsPerSecond),
+    burst: keepsBurst ? before.burst : eventsPerSecond === null ? null : changes.burst ?? eventsPerSecond * BURST_SECONDS,
     eventsPerMonth,
     beyond: changes.beyond ?? before.beyond,
     sampleRate: changes.sample_rate ?? before.sampleRate
@@ -114,10 +114,6 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
 function refuseWithoutLimit<T> (field: keyof QuotaChanges, sent: T | undefined, accepted: readonly T[]): void {
   if (sent === undefined || accepted.includes(sent)) return
   throw invalidField(field, `${field} needs events_per_second or events_per_month.`)
-}
-
-function defaultBurst (eventsPerSecond: number): number {
-  return eventsPerSecond * BURST_SECONDS
 }
 
 const dayProperties = {

@@ -32,10 +32,6 @@ export const REPLAY_LIMIT = 10_000
 /** Path of the API of all of them; of one it ends in `/<id>`. */
 export const base = (): string => `/api/projects/${projectId.value}/dead_letters`
 
-export async function fetchGroups (filter: Filter, signal: AbortSignal): Promise<DeadLetterGroups> {
-  return await request(`${base()}/groups`, { query: { ...filter }, signal })
-}
-
 /** Reads a page of the dead letters of a filter, oldest first. An empty `event` is sent, because it has a meaning. */
 export async function fetchLetters (
   filter: Filter, start: PageStart, signal: AbortSignal

@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
 import { formatCount, formatCounted, showText, zoneLabel } from '../format.ts'
 import { BackTo, Rows } from '../frame/lists.tsx'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { PAGE, Pager, Place, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Ago, Empty, Select, Show, Sparkline, Time } from '../states.tsx'
 import {
-  type DeadLetterGroup, type DeadLetterGroups, fetchGroups, fetchLetters, type Filter, filterOf, STAGES
+  base, type DeadLetterGroup, type DeadLetterGroups, fetchLetters, type Filter, filterOf, STAGES
 } from './dead-letter-requests.ts'
 import { LetterDetail } from './letter-detail.tsx'
 import { PurgeDialog, ReplayDialog } from './letter-dialogs.tsx'
@@ -29,8 +29,7 @@ export function DeadLettersScreen () {
 function Groups () {
   const [stage, event] = [query.value.get('at'), query.value.get('event')]
   const filter: Filter = { ...(stage === null ? {} : { stage }), ...(event === null ? {} : { event }) }
-  const groups = useLoaded(`groups ${projectId.value} ${JSON.stringify(filter)}`,
-    async (signal) => await fetchGroups(filter, signal), { everyMs: EVERY_MS })
+  const groups = useAnswer<DeadLetterGroups>(`${base()}/groups`, { ...filter }, { everyMs: EVERY_MS })
   const [replaying, setReplaying] = useState<Filter>()
   return (
     <section>

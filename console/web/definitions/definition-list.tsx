@@ -2,15 +2,15 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { formatCount, showText, UNKNOWN } from '../format.ts'
 import { request } from '../api-client.ts'
-import { type Column, Rows, searched } from '../frame/lists.tsx'
+import { type Column, ListScreen, searched } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
-import { Paged, Search, useList } from '../paging.tsx'
+import { useList } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
-import { Ago, Checkbox, Empty, Failed, Select, Sparkline } from '../states.tsx'
+import { Ago, Checkbox, Failed, Select, Sparkline } from '../states.tsx'
 import { ChangeDialog } from './notes.tsx'
 import type { EventDefinition, Noted } from './definition.ts'
 
-export interface DefinitionListProps<T> {
+interface DefinitionListProps<T> {
   title: string
   resource: string
   /** Order by default, and those to choose from with their names. */
@@ -27,62 +27,50 @@ export interface DefinitionListProps<T> {
 type Listed = Noted & Pick<EventDefinition, 'last_seen_at' | 'created_at'>
 
 /** A list of definitions with search, order and pages; all three are in the address. */
-export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>) {
-  const { title, resource, orderings, hint, filter, choices } = props
+export function DefinitionList<T extends Listed> (
+  { title, resource, orderings, hint, columns, hasVolumes = false, mayWrite, filter, choices }: DefinitionListProps<T>
+) {
+  const [changing, setChanging] = useState<T>()
   const showsHidden = query.value.get('hidden') === 'shown'
   const search = searched()
   const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
-  const definitions = useList<T>(`/api/projects/${projectId.value}/${resource}/`, { search, ordering, ...filter, exclude_hidden: showsHidden ? undefined : true })
-  const nothing = search === '' ? `There are no ${title.toLowerCase()} yet: they appear a few seconds after the first event.` : `No name has all these words: ${search}`
+  const path = `/api/projects/${projectId.value}/${resource}/`
+  const definitions = useList<T>(path, { search, ordering, ...filter, exclude_hidden: showsHidden ? undefined : true })
+  const ids = hasVolumes ? definitions.value?.results.map(({ id }) => id).join() ?? '' : ''
+  const volumes = useLoaded(`volumes ${path} ${ids}`, async (signal) =>
+    ids === '' ? [] : (await request<{ results: { id: string, volumes: number[] }[] }>(`${path}volumes/`, { query: { ids }, signal })).results)
   return (
-    <section>
-      <h1>{title}</h1>
-      <p class='hint'>{hint}</p>
-      <div class='toolbar'>
-        <Search label={`Search ${title.toLowerCase()}`} />
-        {orderings !== undefined && (
-          <Select label='Order' value={ordering} options={Object.entries(orderings)} onChange={(value) => setQuery({ ordering: value })} />
-        )}
-        {choices}
-        <Checkbox label='Show hidden' isOn={showsHidden} onChange={(isOn) => setQuery({ hidden: isOn ? 'shown' : '' })} />
-      </div>
-      <Paged of={definitions} what={title} empty={<Empty><p>{nothing}</p></Empty>}>
-        {(results) => <Definitions {...props} results={results} reload={definitions.reload} />}
-      </Paged>
-    </section>
-  )
-}
-
-function Definitions<T extends Listed> (
-  { title, resource, columns, hasVolumes = false, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
-) {
-  const [changing, setChanging] = useState<T>()
-  const path = `/api/projects/${projectId.value}/${resource}/volumes/`
-  const ids = results.map(({ id }) => id).join()
-  const volumes = useLoaded(`${path} ${ids}`, async (signal) =>
-    hasVolumes ? (await request<{ results: { id: string, volumes: number[] }[] }>(path, { query: { ids }, signal })).results : [])
-  return (
-    <>
-      {changing !== undefined && <ChangeDialog resource={resource} definition={changing} onClose={() => setChanging(undefined)} onChanged={reload} />}
+    <ListScreen
+      title={title} hint={hint} of={definitions} class='dense' keyOf={({ id }) => id}
+      none={`There are no ${title.toLowerCase()} yet: they appear a few seconds after the first event.`} unfound={`No name has all these words: ${search}`}
+      tools={
+        <>
+          {orderings !== undefined && (
+            <Select label='Order' value={ordering} options={Object.entries(orderings)} onChange={(value) => setQuery({ ordering: value })} />
+          )}
+          {choices}
+          <Checkbox label='Show hidden' isOn={showsHidden} onChange={(isOn) => setQuery({ hidden: isOn ? 'shown' : '' })} />
+        </>
+      }
+      columns={[
+        ['Name', (each) => <Name definition={each} home={title.toLowerCase()} />, 'wide'],
+        ...columns((id) => volumes.value?.find((each) => each.id === id)?.volumes),
+        ['Last seen', ({ last_seen_at: at }) => <Ago at={at} />], ['First seen', ({ created_at: at }) => <Ago at={at} />],
+        ['Tags', (each) => (
+          <>
+            {each.tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}
+            {mayWrite && (
+              <button type='button' class='quiet' onClick={() => setChanging(each)}>
+                {each.tags.length === 0 ? 'Add tags' : 'Change'}<span class='hidden'> of {showText(each.name, 60)}</span>
+              </button>
+            )}
+          </>
+        ), 'value']
+      ]}
+    >
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
-      <Rows
-        label={title} class='dense' of={results} keyOf={({ id }) => id} columns={[
-          ['Name', (each) => <Name definition={each} home={title.toLowerCase()} />, 'wide'],
-          ...columns((id) => volumes.value?.find((each) => each.id === id)?.volumes),
-          ['Last seen', ({ last_seen_at: at }) => <Ago at={at} />], ['First seen', ({ created_at: at }) => <Ago at={at} />],
-          ['Tags', (each) => (
-            <>
-              {each.tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}
-              {mayWrite && (
-                <button type='button' class='quiet' onClick={() => setChanging(each)}>
-                  {each.tags.length === 0 ? 'Add tags' : 'Change'}<span class='hidden'> of {showText(each.name, 60)}</span>
-                </button>
-              )}
-            </>
-          ), 'value']
-        ]}
-      />
-    </>
+      {changing !== undefined && <ChangeDialog resource={resource} definition={changing} onClose={() => setChanging(undefined)} onChanged={definitions.reload} />}
+    </ListScreen>
   )
 }
 

@@ -6,11 +6,12 @@ import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { formatCount, formatRate, showText } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { EventField, NameLists, useNames } from '../questions/event-fields.tsx'
 import { EMPTY_EVENT } from '../questions/question-definition.ts'
 import { projectId } from '../router.ts'
-import { Checkbox, Select, Show, Table } from '../states.tsx'
+import { Checkbox, Select, Show } from '../states.tsx'
 import type { Experiment, Results } from './describe-experiment.ts'
 import { VariantTable } from './results-picture.tsx'
 
@@ -82,11 +83,10 @@ export function Plan ({ path }: { path: string }) {
         {({ people, population, days, minimum_detectable_effect: effect, variance_reduction: reduction, without_cuped: without, with_cuped: reduced }) => (
           <>
             <p class='hint'>To see a change of {effect} %, by {formatCount(people)} {population} persons of the last {days} days.</p>
-            <Table label='Size and length' head={['-Method', '#Persons', '#Days']}>
-              {([['without CUPED', without], [`with CUPED (variance ${formatRate(reduction)} less)`, reduced]] as const).map(([name, size]) => (
-                <tr key={name}><td>{name}</td><td class='number'>{formatCount(size?.total)}</td><td class='number'>{formatCount(size?.running_days)}</td></tr>
-              ))}
-            </Table>
+            <Rows
+              label='Size and length' of={[['without CUPED', without], [`with CUPED (variance ${formatRate(reduction)} less)`, reduced]] as const}
+              columns={[['-Method', ([name]) => name], ['#Persons', ([, size]) => formatCount(size?.total)], ['#Days', ([, size]) => formatCount(size?.running_days)]]}
+            />
           </>
         )}
       </Show>

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { formatCount, formatZoned, showText } from '../format.ts'
+import { Rows } from '../frame/lists.tsx'
 import { useWidth } from '../measure-width.ts'
-import { Table, Time } from '../states.tsx'
+import { Time } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
 import { type Bar, describeAdjustments, describeChanges, describeProgress, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './describe-experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
@@ -72,28 +73,19 @@ function Adjustments ({ result }: { result: Results }) {
 
 export function VariantTable ({ result, label }: { result: Results, label: string }) {
   return (
-    <Table
-      label={label} class='dense'
-      head={['Variant', '#Exposed', '#Value', `#Against ${showText(result.baseline, 40)}`, '#50 % interval', '#95 % interval', '#Probability of being best', '#Expected loss', '#Always-valid p']}
-    >
-      {result.variants.map(({ key, exposed, mean, probability, expected_loss: loss, comparison }) => (
-        <tr key={key}>
-          <td>{showText(key, 60)}</td>
-          <td class='number'>{formatCount(exposed)}</td>
-          <td class='number'>{formatMetric(result.kind, mean)}</td>
-          <td class='number'>
-            {comparison === null
-              ? 'baseline'
-              : `${formatPercent(comparison.relative_lift, true)} (${comparison.absolute_lift > 0 ? '+' : ''}${formatMetric(result.kind, comparison.absolute_lift)})`}
-          </td>
-          <td class='number'>{formatInterval(comparison?.bayesian.inner_relative_interval ?? null)}</td>
-          <td class='number'>{formatInterval(comparison?.bayesian.relative_interval ?? null)}</td>
-          <td class='number'>{formatPercent(probability)}</td>
-          <td class='number'>{formatMetric(result.kind, loss)}</td>
-          <td class='number'>{(comparison?.sequential.adjusted_p_value ?? comparison?.sequential.p_value)?.toPrecision(2) ?? '–'}</td>
-        </tr>
-      ))}
-    </Table>
+    <Rows
+      label={label} class='dense' of={result.variants} keyOf={({ key }) => key} columns={[
+        ['Variant', ({ key }) => showText(key, 60)], ['#Exposed', ({ exposed }) => exposed], ['#Value', ({ mean }) => formatMetric(result.kind, mean)],
+        [`#Against ${showText(result.baseline, 40)}`, ({ comparison }) => comparison === null
+          ? 'baseline'
+          : `${formatPercent(comparison.relative_lift, true)} (${comparison.absolute_lift > 0 ? '+' : ''}${formatMetric(result.kind, comparison.absolute_lift)})`],
+        ['#50 % interval', ({ comparison }) => formatInterval(comparison?.bayesian.inner_relative_interval ?? null)],
+        ['#95 % interval', ({ comparison }) => formatInterval(comparison?.bayesian.relative_interval ?? null)],
+        ['#Probability of being best', ({ probability }) => formatPercent(probability)],
+        ['#Expected loss', ({ expected_loss: loss }) => formatMetric(result.kind, loss)],
+        ['#Always-valid p', ({ comparison }) => (comparison?.sequential.adjusted_p_value ?? comparison?.sequential.p_value)?.toPrecision(2) ?? '–']
+      ]}
+    />
   )
 }
 

@@ -43,7 +43,7 @@ export const SDK_COLUMNS: Column<{ lib: string, lib_version: string }>[] = [
   ['Version', ({ lib_version: version }) => showText(version, 40), 'value']
 ]
 
-interface ListScreenProps<T> extends Pick<RowsProps<T>, 'columns' | 'keyOf'> {
+interface ListScreenProps<T> extends Pick<RowsProps<T>, 'columns' | 'keyOf' | 'class'> {
   title: string
   hint?: ComponentChildren
   of: Pages<Page<T>>
@@ -55,7 +55,7 @@ interface ListScreenProps<T> extends Pick<RowsProps<T>, 'columns' | 'keyOf'> {
 }
 
 /** A list of a project, whose search is in the address. */
-export function ListScreen<T> ({ title, hint, of, tools, none, unfound, columns, keyOf, children }: ListScreenProps<T>) {
+export function ListScreen<T> ({ title, hint, of, tools, none, unfound, children, ...rows }: ListScreenProps<T>) {
   const empty = unfound === undefined || searched() === '' ? none : unfound
   return (
     <section>
@@ -66,7 +66,7 @@ export function ListScreen<T> ({ title, hint, of, tools, none, unfound, columns,
         {tools}
       </div>
       <Paged of={of} what={title} empty={<Empty>{typeof empty === 'string' ? <p>{empty}</p> : empty}</Empty>}>
-        {(results) => <Rows label={title} of={results} columns={columns} keyOf={keyOf} />}
+        {(results) => <Rows label={title} of={results} {...rows} />}
       </Paged>
       {children}
     </section>
