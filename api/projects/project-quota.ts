@@ -1,6 +1,6 @@
 import { invalidField } from '../../engines/errors.ts'
 import type { StoredQuota } from './quota-store.ts'
-import { BEYOND, BURST_SECONDS, monthOf, type ProjectQuota } from '../../schema/quota.ts'
+import { BEYOND, BURST_SECONDS, monthOf, type ProjectQuota } from '../../schema/project-quotas.ts'
 import { array, count, object, time, type Value } from '../http/json-schema.ts'
 
 /** Largest and smallest values; the table checks the same. */
@@ -103,7 +103,9 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
   const keepsBurst = changes.burst === undefined && eventsPerSecond === before.eventsPerSecond
   return {
     eventsPerSecond,
-    burst: keepsBurst ? before.burst : eventsPerSecond === null ? null : changes.burst ?? eventsPerSecond * BURST_SECONDS,
+    burst: keepsBurst
+      ? before.burst
+      : eventsPerSecond === null ? null : changes.burst ?? eventsPerSecond * BURST_SECONDS,
     eventsPerMonth,
     beyond: changes.beyond ?? before.beyond,
     sampleRate: changes.sample_rate ?? before.sampleRate

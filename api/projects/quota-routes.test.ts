@@ -1,5 +1,5 @@
 import t from 'tap'
-import { monthOf } from '../../schema/quota.ts'
+import { monthOf } from '../../schema/project-quotas.ts'
 import { dayOf } from './count-usage.ts'
 import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/wire/ledger.ts'

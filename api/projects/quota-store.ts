@@ -1,7 +1,7 @@
 /** Quotas of projects in Postgres. */
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type ActiveQuota, type ProjectQuota, QUOTA_COLUMNS, QUOTAS } from '../../schema/quota.ts'
+import { type ActiveQuota, type ProjectQuota, QUOTA_COLUMNS, QUOTAS } from '../../schema/project-quotas.ts'
 
 /** A quota as it is shown: with the time of its last change. */
 export interface StoredQuota extends ActiveQuota {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { EnforcedProject } from '../enforcement/read-projects.ts'
 import { CAPTURE_SCOPE } from '../../schema/scopes.ts'
-import type { ActiveQuota } from '../../schema/quota.ts'
+import type { ActiveQuota } from '../../schema/project-quotas.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
 import type { Quotas } from './quotas.ts'
 import type { Admission, Credentials } from './take-parsed-body.ts'
@@ -34,7 +34,8 @@ export interface Admissions {
 
 /** @param commonQuota  Of the projects that have none of their own; absent: they may send any number. */
 export function createAdmissions (
-  { keys, quotas, commonQuota }: { keys: KeyDirectory<EnforcedProject>, quotas: Quotas, commonQuota?: ActiveQuota | undefined }
+  { keys, quotas, commonQuota }:
+  { keys: KeyDirectory<EnforcedProject>, quotas: Quotas, commonQuota?: ActiveQuota | undefined }
 ): Admissions {
   /** Some project that sends here has a quota: without one, nothing is counted. */
   let hasQuota = false

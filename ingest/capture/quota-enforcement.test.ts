@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import type { ProjectQuota } from '../../schema/quota.ts'
+import type { ProjectQuota } from '../../schema/project-quotas.ts'
 import type { WarningsMessage } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'

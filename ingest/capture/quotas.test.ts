@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createMetrics } from '../../platform/metrics.ts'
-import type { ActiveQuota, MeasuredUsage } from '../../schema/quota.ts'
+import type { ActiveQuota, MeasuredUsage } from '../../schema/project-quotas.ts'
 import { createQuotas, quotaOfEach, type Quotas } from './quotas.ts'
 
 const QUOTA: ActiveQuota = {

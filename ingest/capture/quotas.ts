@@ -1,7 +1,7 @@
 /** The quotas of projects, in each ingest process. */
 import { HttpError } from '../../engines/errors.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import { type ActiveQuota, BURST_SECONDS, type MeasuredUsage, monthOf, nextMonthOf } from '../../schema/quota.ts'
+import { type ActiveQuota, BURST_SECONDS, type MeasuredUsage, monthOf, nextMonthOf } from '../../schema/project-quotas.ts'
 
 /** Judges requests of projects with a quota. Those without one never come here. */
 export interface Quotas {

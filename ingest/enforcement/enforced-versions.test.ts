@@ -21,7 +21,8 @@ type Figures = Record<typeof NAMES[number], number>
 async function startProcess (t: Test, now: () => number = Date.now): Promise<() => Promise<Figures>> {
   const metrics = createMetrics('ingest')
   const { keys, close } = openKeys({
-    sql, databaseUrl, withOwners: false, readProjects: createReadEnforced(sql, logger), maxWaitMs: 5000, now, logger, metrics
+    sql, databaseUrl, withOwners: false, readProjects: createReadEnforced(sql, logger),
+    maxWaitMs: 5000, now, logger, metrics
   })
   t.teardown(close)
   reportEnforced(metrics, keys, now)

@@ -1,12 +1,12 @@
 import { type Project, readProjects } from '../../platform/directory/read-keys.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type ActiveQuota, QUOTA_COLUMNS, QUOTAS } from '../../schema/quota.ts'
+import { type ActiveQuota, QUOTA_COLUMNS, QUOTAS } from '../../schema/project-quotas.ts'
 import { type ErasedIds, type ErasureRow, toErasedIds } from '../../schema/wire/erased-ids.ts'
 import { createReadActiveRules, type KeyedRules } from './active-rules.ts'
 import { createReadActiveSchemas, type ProjectSchemas } from './active-schemas.ts'
 
-/** A project with everything that is enforced for its events; read together with the keys, so that a known key has it. */
+/** A project with everything that is enforced for its events: read with the keys, so that a known key has it. */
 export interface EnforcedProject extends Project {
   /** The active schemas of its events; absent: none. */
   schemas?: ProjectSchemas

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { QUOTA_COLUMNS, QUOTAS } from '../../schema/quota.ts'
+import { QUOTA_COLUMNS, QUOTAS } from '../../schema/project-quotas.ts'
 import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/wire/ledger.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { createMeasureUsage } from './measure-usage.ts'

@@ -2,7 +2,7 @@
 import { type ClickHouse, onEachShard, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type MeasuredUsage, monthOf, nextMonthOf } from '../../schema/quota.ts'
+import { type MeasuredUsage, monthOf, nextMonthOf } from '../../schema/project-quotas.ts'
 import { LEDGER_TABLE, ledgerTotals } from '../../schema/wire/ledger.ts'
 
 /** Maximum delay from storing events to the books in ClickHouse, ms. */

@@ -51,7 +51,9 @@ export async function readProjects (sql: Sql): Promise<Project[]> {
 }
 
 /** Reads the tables of keys from Postgres. */
-export function createReadKeys<P extends Project> (sql: Sql, { withOwners, readProjects }: ReadKeysOptions<P>): ReadKeys<P> {
+export function createReadKeys<P extends Project> (
+  sql: Sql, { withOwners, readProjects }: ReadKeysOptions<P>
+): ReadKeys<P> {
   return async function readKeys () {
     const [projectKeys, personalKeys] = await Promise.all([
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
@@ -64,7 +66,9 @@ export function createReadKeys<P extends Project> (sql: Sql, { withOwners, readP
     // After the keys: whatever was active when a key was made is read with it.
     const projects = await readProjects(sql)
     const table: KeyTable<P> = {
-      projects: new Map(projects.map((project) => [project.id, project])), projectKeys: new Map(), personalKeys: new Map()
+      projects: new Map(projects.map((project) => [project.id, project])),
+      projectKeys: new Map(),
+      personalKeys: new Map()
     }
     for (const row of projectKeys) {
       const project = table.projects.get(row.project_id)

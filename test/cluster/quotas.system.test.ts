@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { setQuota } from '../../api/projects/quota-store.ts'
-import type { ProjectQuota } from '../../schema/quota.ts'
+import type { ProjectQuota } from '../../schema/project-quotas.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { startClusterSystem } from './cluster-system.ts'
 

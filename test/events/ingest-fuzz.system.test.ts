@@ -9,7 +9,7 @@ import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.
 import { compileRules } from '../../ingest/enforcement/active-rules.ts'
 import { compileDefinitions } from '../../ingest/enforcement/active-schemas.ts'
 import type { SchemaMode } from '../../schema/schema-modes.ts'
-import type { Project } from '../../platform/directory/read-keys.ts'
+import type { EnforcedProject } from '../../ingest/enforcement/read-projects.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createIngest } from '../prediction/ingest-verdict.ts'
 import { createTestClickHouse, type TestClickHouse } from '../support/test-stores.ts'
@@ -57,7 +57,7 @@ const RULES: readonly object[] = [
 ]
 
 /** Project 1 as ingest has it when it has read what `storeFuzzContract` stores. */
-function compileFuzzProject (): Project {
+function compileFuzzProject (): EnforcedProject {
   const rules = RULES.map((rule, id) => ({ id, name: `rule ${id}`, version: 1, text: JSON.stringify(rule) }))
   return {
     id: 1,

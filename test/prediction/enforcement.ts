@@ -14,7 +14,7 @@ import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse
 import { compileRules, type KeyedRules } from '../../ingest/enforcement/active-rules.ts'
 import type { ProjectSchemas } from '../../ingest/enforcement/active-schemas.ts'
 import type { SchemaMode } from '../../schema/schema-modes.ts'
-import type { Project } from '../../platform/directory/read-keys.ts'
+import type { EnforcedProject } from '../../ingest/enforcement/read-projects.ts'
 import { createIngest, type Verdict } from './ingest-verdict.ts'
 import type { RandomEvent } from './random-traffic.ts'
 
@@ -57,7 +57,8 @@ export function createEnforcement (
 ): Enforcement {
   const ingest = createIngest()
   const indexes = new Map(schemas.map(({ event }, index) => [event, index]))
-  const project = (id: number, parts: Partial<Project> = {}): Project => ({ id, anonymizeIps: false, ...parts })
+  const project = (id: number, parts: Partial<EnforcedProject> = {}): EnforcedProject =>
+    ({ id, anonymizeIps: false, ...parts })
   const plain = project(RAW_PROJECT)
   const checked = project(RAW_PROJECT, { schemas: activate(schemas, null) })
   const all = compileAll(texts, RULED_PROJECT)

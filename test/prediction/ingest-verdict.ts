@@ -3,7 +3,7 @@ import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
 import type { DropReason, RequestContext } from '../../ingest/event.ts'
 import { createTakeEvent } from '../../ingest/capture/take-event.ts'
 import { hasLongNumber, parseJson, roundFields } from '../../engines/body/parse-json.ts'
-import type { Project } from '../../platform/directory/read-keys.ts'
+import type { EnforcedProject } from '../../ingest/enforcement/read-projects.ts'
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import { NOW, type RandomEvent } from './random-traffic.ts'
 import { createPlainNormaliser } from '../support/plain-normaliser.ts'
@@ -23,7 +23,7 @@ export interface Verdict {
 }
 
 /** Takes an event as a project's ingest does. */
-export type Ingest = (event: RandomEvent, project: Project) => Verdict
+export type Ingest = (event: RandomEvent, project: EnforcedProject) => Verdict
 
 /** Larger than any event of a test. */
 const MAX_EVENT_BYTES = 64_000_000

@@ -9,7 +9,9 @@ export interface ReadDeadLetter extends DeadLetter {
 }
 
 /** The dead letters that match, oldest first. */
-export async function readDeadLetters (connection: NatsConnection, filter: DeadLetterFilter = {}): Promise<ReadDeadLetter[]> {
+export async function readDeadLetters (
+  connection: NatsConnection, filter: DeadLetterFilter = {}
+): Promise<ReadDeadLetter[]> {
   return await Array.fromAsync(scanDeadLetters(connection, { ...filter, withBodies: true }),
     async ({ letter, body }) => ({ ...letter, body, content: await decodeContent(body, letter.rows) }))
 }

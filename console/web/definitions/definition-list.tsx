@@ -69,7 +69,9 @@ export function DefinitionList<T extends Listed> (
       ]}
     >
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
-      {changing !== undefined && <ChangeDialog resource={resource} definition={changing} onClose={() => setChanging(undefined)} onChanged={definitions.reload} />}
+      {changing !== undefined && (
+        <ChangeDialog resource={resource} definition={changing} onClose={() => setChanging(undefined)} onChanged={definitions.reload} />
+      )}
     </ListScreen>
   )
 }
