@@ -45,7 +45,7 @@ import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
 import { composeLogin } from './people/compose-login.ts'
 import { type ExternalLogin, loginRoutes } from './people/login-routes.ts'
-import { maskAnswer } from './people/mask-mails.ts'
+import { maskAnswer, refuseMaskedQuery } from './people/mask-mails.ts'
 import { peopleRoutes } from './people/people-routes.ts'
 import { recordRequests } from './people/record.ts'
 import { recordRoutes } from './people/record-routes.ts'
@@ -218,6 +218,7 @@ async function managementRoutes (
   await app.register(authenticatePersonalKey, deps)
   app.addHook('preValidation', refuseUnstorableValues)
   await app.register(limitRate, { maxPerMinute: deps.managementRateLimit })
+  app.addHook('preHandler', refuseMaskedQuery)
   app.addHook('preSerialization', maskAnswer)
   await app.register(recordRequests, deps)
 

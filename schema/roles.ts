@@ -1,5 +1,6 @@
 /** What people may do: roles are named sets of scopes, in one project or in all. */
-import { allowsScope, type Scope, SCOPE_OBJECTS, type ScopeObject } from './scopes.ts'
+import { HttpError } from '../engines/errors.ts'
+import { allowsScope, requireScope, type Scope, SCOPE_OBJECTS, type ScopeObject } from './scopes.ts'
 
 export const ROLES = ['viewer', 'editor', 'admin'] as const
 
@@ -58,6 +59,26 @@ export interface Limited extends Pick<Rights, 'scopes' | 'projectIds'> {
 export function limitRights ({ scopes, projectIds, limits }: Limited, projectId: number | null): Rights {
   const said: Rights = { scopes, projectIds, seesPersons: true }
   return limits.reduce((rights, roles) => limitTo(rights, roles, projectId), said)
+}
+
+const HOLDERS = {
+  viewer: VIEWER, 'viewer with sees_persons': scopesOf({ role: 'viewer', sees_persons: true }), editor: SCOPES_OF.editor, admin: SCOPES_OF.admin
+}
+
+/**
+ * The same for what somebody wants to do.
+ *
+ * @throws {HttpError} 403 naming the scope that the key lacks, or the right that the role lacks.
+ */
+export function requireRight (limited: Limited, projectId: number | null, wanted: Scope | '*'): Rights {
+  requireScope(limited.scopes, wanted)
+  const rights = limitRights(limited, projectId)
+  if (allowsScope(rights.scopes, wanted)) return rights
+  const roles = limited.limits.flat().filter(({ project_id: id }) => id === null || projectId === null || id === projectId)
+  const names = [...new Set(roles.map(({ role }) => role))].join(' and ')
+  const holders = Object.entries(HOLDERS).filter(([, scopes]) => allowsScope(scopes, wanted)).map(([name]) => name)
+  throw new HttpError(403, 'authentication_error', 'permission_denied',
+    `${names === '' ? 'A user without a role' : `The role ${names}`} lacks the right '${wanted}'. Roles that have it: ${holders.join(', ')}.`)
 }
 
 /** Whether SQL may be run, which reads persons of all projects: rights in one of them do not reach the others. */

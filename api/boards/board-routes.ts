@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey } from '../../schema/key-text.ts'
-import { orNotFound } from '../http/answer-errors.ts'
+import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { array, integer, nullableObject, object, optional, string } from '../http/json-schema.ts'
 import { type Access, limitRate, requireSql } from '../http/personal-key-access.ts'
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
@@ -153,7 +153,7 @@ async function linkedBoardRoutes (
     const recheck: Access['recheck'] = async () => {}
     const { projectId } = board
     const rights = { scopes: [], projectIds: [projectId], seesPersons: true }
-    const nobody = { isSession: false, userId: 0, limits: [], maySql: false, rightsIn: () => rights }
+    const nobody = { isSession: false, userId: 0, limits: [], maySql: false, rightsIn: () => rights, require: () => { throw notFound() } }
     request.access = { ...rights, ...nobody, keyHash, projectId, recheck }
     request.sharedBoard = board
   })

@@ -5,6 +5,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { answerInTime } from '../http/answer-errors.ts'
 import { type KeyedList, matchSearch, type OrderKey, searchQueryProperties } from '../http/list-queries.ts'
 import type { Value } from '../http/json-schema.ts'
+import type { Access } from '../http/personal-key-access.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { matchNotes, noteFiltersSchema } from './definition-notes.ts'
@@ -55,8 +56,8 @@ export async function eventDefinitionRoutes (
 
   routes.get('/', {
     summary: 'List event definitions', query: listQuery, answer: definitionPageSchema(one)
-  }, async (request, { projectId }, reply) => await answerDefinitions(
-    sql, eventDefinitionList(sql, projectId, request.query), { request, reply, publicUrl, projectId }))
+  }, async (request, access, reply) => await answerDefinitions(
+    sql, eventDefinitionList(sql, access, request.query), { request, reply, publicUrl, projectId: access.projectId }))
 
   routes.get('/:id', {
     summary: 'Retrieve an event definition', params: uuidParams, answer: one, preValidation: refuseLanguage
@@ -87,7 +88,7 @@ async function refuseLanguage (request: FastifyRequest): Promise<void> {
 type EventDefinitionQuery = Value<typeof listQuery>
 
 /** Names are unique, so every order ends with the name and has no ties. Names compare by their bytes. */
-function eventDefinitionList (sql: Sql, projectId: number, query: EventDefinitionQuery): KeyedList {
+function eventDefinitionList (sql: Sql, access: Access, query: EventDefinitionQuery): KeyedList {
   const descends = query.ordering.startsWith('-')
   const name = { by: sql`d.name COLLATE "C"`, kind: 'text' } as const
   const keys: Record<string, OrderKey[]> = {
@@ -99,8 +100,8 @@ function eventDefinitionList (sql: Sql, projectId: number, query: EventDefinitio
   return {
     order: query.ordering, select: selectEventDefinition(sql), from: sql`event_definitions AS d`,
     keys: keys[query.ordering.replace('-', '')] ?? [name],
-    where: sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
-      AND ${matchSearch(sql, sql`d.name`, query.search)} AND ${matchNotes(sql, query)}`
+    where: sql`d.project_id = ${access.projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
+      AND ${matchSearch(sql, sql`d.name`, query.search, access)} AND ${matchNotes(sql, query)}`
   }
 }
 

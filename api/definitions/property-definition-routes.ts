@@ -7,6 +7,7 @@ import { answerInTime, orNotFound } from '../http/answer-errors.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional } from '../http/json-schema.ts'
 import { type KeyedList, matchSearch } from '../http/list-queries.ts'
+import type { Access } from '../http/personal-key-access.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { matchNotes } from './definition-notes.ts'
@@ -58,8 +59,8 @@ export async function propertyDefinitionRoutes (
   routes.get('/', {
     summary: 'List property definitions', query: propertyDefinitionQuerySchema, answer: definitionPageSchema(one),
     description: 'Properties seen on event_names first, then by name.'
-  }, async (request, { projectId }, reply) => await answerDefinitions(
-    sql, propertyDefinitionList(sql, projectId, request.query), { request, reply, publicUrl, projectId }))
+  }, async (request, access, reply) => await answerDefinitions(
+    sql, propertyDefinitionList(sql, access, request.query), { request, reply, publicUrl, projectId: access.projectId }))
 
   routes.get('/volumes', {
     summary: 'Count events by property', query: volumesQuery,
@@ -94,12 +95,12 @@ export async function propertyDefinitionRoutes (
  *
  * @throws {HttpError} 400 for an invalid filter.
  */
-function propertyDefinitionList (sql: Sql, projectId: number, query: PropertyDefinitionQuery): KeyedList {
+function propertyDefinitionList (sql: Sql, access: Access, query: PropertyDefinitionQuery): KeyedList {
   const filter = readPropertyFilter(query)
   const isSeen = selectIsSeen(sql, filter)
   return {
     order: nameOrder(filter), select: selectPropertyDefinition(sql, isSeen), from: sql`property_definitions AS d`,
-    where: buildCondition(sql, projectId, filter),
+    where: buildCondition(sql, access, filter),
     keys: [{ by: sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`, kind: 'integer' }, { by: sql`d.name COLLATE "C"`, kind: 'text' }]
   }
 }
@@ -116,13 +117,14 @@ function selectIsSeen (sql: Sql, { eventNames }: PropertyFilter): Statement {
     WHERE e.project_id = d.project_id AND e.property = d.name AND e.event = ANY(${eventNames}::text[]))`
 }
 
-function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): Statement {
+function buildCondition (sql: Sql, access: Access, filter: PropertyFilter): Statement {
+  const { projectId } = access
   // An unknown group type has no properties: the comparison with NULL is never true.
   const groupType = filter.groupTypeIndex === undefined
     ? sql`''`
     : sql`(SELECT g.group_type FROM group_types g WHERE g.project_id = ${projectId} AND g.group_type_index = ${filter.groupTypeIndex})`
   return sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND d.type = ${filter.type} AND d.group_type = ${groupType}
-    AND ${matchSearch(sql, sql`d.name`, filter.search)}
+    AND ${matchSearch(sql, sql`d.name`, filter.search, access)}
     AND ${filter.only === undefined ? sql`true` : sql`d.name = ANY(${filter.only}::text[])`}
     AND d.name <> ALL(${filter.without}::text[])
     AND ${filter.onlyNumerical ? sql`d.property_type = 'Numeric'` : sql`true`}

@@ -50,7 +50,9 @@ export async function ingestionWarningRoutes (
   }, async ({ query: { hours, unassigned } }, { projectId, maySql }) => {
     const minute = Math.floor(deps.now() / 60_000) * 60
     const from = minute - hours * 3600
-    if (unassigned && !maySql) throw notForOneProject()
+    if (unassigned && !maySql) {
+      throw new HttpError(403, 'authentication_error', 'permission_denied', 'Requests without a project need the right to read persons of all projects.')
+    }
     const projects = unassigned ? [projectId, NO_PROJECT] : [projectId]
     const results = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
     return { from: new Date(from * 1000).toISOString(), results }
@@ -89,9 +91,4 @@ async function readSummary (
     const minutes = { first_minute: iso(first), last_minute: iso(last), by_minute: byMinute }
     return { reason, effect, count, ...minutes, samples: shown }
   })
-}
-
-function notForOneProject (): HttpError {
-  return new HttpError(403, 'authentication_error', 'permission_denied',
-    'Requests without a project are about the whole installation, and this key is limited to some projects.')
 }

@@ -10,7 +10,6 @@ import path from 'node:path'
 import { errorCode, HttpError, invalidField } from '../../engines/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../schema/scopes.ts'
 import type { Value } from '../http/json-schema.ts'
 import type { Access } from '../http/personal-key-access.ts'
 import { createKey } from '../projects/personal-key-routes.ts'
@@ -85,8 +84,8 @@ export function createImportRunner (deps: RunImportsOptions): ImportRunner {
       return { folder: own, files: files.flat() }
     },
     async run (access, options) {
-      const { projectId, scopes } = access
-      for (const scope of SCOPES) requireScope(scopes, scope)
+      const { projectId } = access
+      for (const scope of SCOPES) access.require(scope)
       if (folder === '') throw conflict('This API has no import folder (MILLRACE_IMPORT_FOLDER): run the command where the files are.')
       if (running.has(projectId) || running.size >= MAX_RUNNING) {
         throw conflict(`This API is already running ${running.has(projectId) ? 'an import of this project' : `${MAX_RUNNING} imports`}: wait until it ends, or stop it.`)

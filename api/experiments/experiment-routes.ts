@@ -20,7 +20,7 @@ export async function experimentRoutes (
 
   routes.list('/', {
     summary: 'List experiments', description: 'Newest first.', query: experimentQuery, item: one
-  }, async ({ query }, { projectId }) => await listExperiments(sql, projectId, query))
+  }, async ({ query }, access) => await listExperiments(sql, access, query))
 
   routes.create('/', {
     summary: 'Create an experiment', body: newExperimentSchema, answer: one

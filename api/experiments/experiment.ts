@@ -4,6 +4,7 @@ import { matchSearch, newestBy, searchQueryProperties, selectPage } from '../htt
 import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { object, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
 import type { PageContent } from '../http/pagination.ts'
+import type { Access } from '../http/personal-key-access.ts'
 import { pageQuery } from '../http/routes.ts'
 
 /** An experiment as answers show it (docs/reference/contract/service.md 2.3). */
@@ -67,11 +68,11 @@ export const experimentQuery = pageQuery({
 })
 
 export async function listExperiments (
-  sql: Sql, projectId: number, query: Value<typeof experimentQuery>
+  sql: Sql, access: Access, query: Value<typeof experimentQuery>
 ): Promise<PageContent<Experiment>> {
-  const where = sql`e.project_id = ${projectId} AND NOT e.deleted
+  const where = sql`e.project_id = ${access.projectId} AND NOT e.deleted
     AND ${query.archived === undefined ? sql`true` : sql`e.archived = ${query.archived}`}
-    AND ${matchSearch(sql, sql`e.name`, query.search)}`
+    AND ${matchSearch(sql, sql`e.name`, query.search, access)}`
   return await selectPage<Experiment>(sql, query, {
     order: 'newest', select: selectExperiment(sql), where, keys: newestBy(sql`e.id`),
     from: sql`experiments e JOIN feature_flags f ON f.id = e.feature_flag_id`

@@ -49,6 +49,8 @@ t.test('what would break windows or chains is refused by its field', async (t) =
     ['', { ...EXPORT, name: 'b', target: { ...TARGET, prefix: 'a/../../other/' } }, 'target__prefix'],
     ['', { ...EXPORT, name: 'b', target: { kind: 'folder', bucket: 'lake' } }, 'target__bucket'],
     ['', { ...EXPORT, name: 'b', target: { kind: 'folder', region: 'eu-central-1' } }, 'target__region'],
+    ['', { ...EXPORT, name: 'b', target: { kind: 'folder', bucket: '' } }, 'target__bucket'],
+    ['', { ...EXPORT, name: 'b', target: { kind: 'folder', region: 'us-east-1' } }, 'target__region'],
     ['', { ...EXPORT, name: 'b', tables: ['persons'], filter: { events: ['paid'] } }, 'filter'],
     ['', { ...EXPORT, name: 'b', filter: { where: [{ key: 'a', value: 'b', negation: true }] } }, 'filter__where__0__negation'],
     ['', { ...EXPORT, name: 'b', filter: { where: [{ key: 'a', value: 'b', type: 'person' }] } }, 'filter__where__0__type'],

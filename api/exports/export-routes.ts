@@ -76,7 +76,7 @@ const EXPORTS: DocumentKind<typeof fields> = {
     }
     return {
       ...given,
-      ...given.target !== undefined && readTarget({ ...NO_PLACE, ...fieldsOf(given.target) }, stored?.target),
+      ...given.target !== undefined && readTarget(fieldsOf(given.target), stored?.target),
       ...given.filter != null && { filter: { events: null, where: [], ...fieldsOf(given.filter) } }
     }
   }
@@ -88,10 +88,11 @@ const PLACE_NAMES = { bucket: /^[a-z0-9][a-z0-9._-]{1,62}$/, region: /^[a-z0-9-]
 type Target = Readonly<Record<string, unknown>>
 
 /** @throws {HttpError} 400 for a target that is not complete, or is another place than the stored one. */
-function readTarget (given: Target, stored: Target | undefined): { target: Target, secure_value?: unknown } {
+function readTarget (asked: Target, stored: Target | undefined): { target: Target, secure_value?: unknown } {
+  const given: Target = { ...NO_PLACE, ...asked }
   const { kind, access_key_id: accessKey, secret_access_key: secret, ...names } = given
-  const unused = kind === 'folder' ? Object.entries(NO_PLACE).find(([name, value]) => given[name] !== value) : undefined
-  if (unused !== undefined) throw invalidField(`target__${unused[0]}`, 'A folder has no such field: it is of S3.')
+  const unused = Object.keys(asked).find((name) => kind === 'folder' && name !== 'kind')
+  if (unused !== undefined) throw invalidField(`target__${unused}`, 'A folder has no such field: it is of S3.')
   const place = Object.entries({ kind, ...kind === 's3' ? names : {} })
   for (const [name, value] of stored === undefined ? [] : place) {
     if (stored?.[name] !== value) throw fixed(`target__${name}`)

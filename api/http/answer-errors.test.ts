@@ -48,6 +48,7 @@ t.test('names the part of a request that cannot be read', async (t) => {
   t.match(await post(JSON.stringify({ name: 'n'.repeat(1_048_576) })), { status: 413, body: { type: 'validation_error', code: 'request_too_large', attr: 'body' } })
   t.match(await post('['.repeat(200_000)), { status: 413, body: { type: 'validation_error', code: 'body_too_large', detail: /131072 values/ } })
   t.match(await post(`{"name": "n", "feature_flag_key": "k", "filters": ${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}}`), { status: 400, body: { detail: /nested deeper/ } })
+  t.match(await send(api.app, { method: 'GET', url: `/api/projects/${'1'.repeat(500)}/experiments` }), { status: 414, body: { type: 'invalid_request', detail: 'A part of the path is too long.', attr: null } })
   t.match(await send(api.app, { method: 'GET', url: '/api/projects/%E0%A4%A/experiments' }), { status: 400, body: { type: 'invalid_request', attr: null } })
 })
 

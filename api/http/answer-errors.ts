@@ -32,7 +32,9 @@ export async function errorHandler (error: FastifyError, request: FastifyRequest
 }
 
 async function send (reply: FastifyReply, error: HttpError): Promise<void> {
-  if (error.status === 503) reply.header('retry-after', '5')
+  const { status, details: { retryAfterSeconds: seconds = 5 } } = error
+  // A rate limit has its own.
+  if ((status === 503 || status === 429) && !reply.hasHeader('retry-after')) reply.header('retry-after', String(seconds))
   if (error.status === 401) reply.header('www-authenticate', 'Bearer')
   reply.code(error.status)
   if (reply.request.routeOptions.config.errorsWithoutBody === true) {
@@ -54,6 +56,8 @@ function describeFastifyError (error: FastifyError): HttpError | undefined {
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return new HttpError(413, 'validation_error', 'request_too_large', 'The request body is too large.', { attr: 'body' })
+    case 'FST_ERR_MAX_PARAM_LENGTH':
+      return new HttpError(414, 'invalid_request', 'invalid_request', 'A part of the path is too long.')
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return unsupportedMediaType()
     case 'FST_ERR_CTP_INVALID_JSON_BODY':

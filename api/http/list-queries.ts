@@ -1,7 +1,9 @@
 import { type HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { ADDRESS_MASK, ADDRESS_PATTERN } from '../../engines/mail-addresses.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
 import type { PageContent, PageQuery } from './pagination.ts'
+import type { Access } from './personal-key-access.ts'
 import { isIsoDateTime, parseInteger } from './request-values.ts'
 
 /** What a query casts a value of a cursor to; a forged one must not reach the query. */
@@ -17,12 +19,15 @@ export const searchQueryProperties = {
 
 /**
  * A condition that is true when all words of a search occur in a column. Words are literal: `%`, `_` and regular
- * expressions have no special meaning.
+ * expressions have no special meaning. Somebody who does not see persons searches names as they are shown.
  */
-export function matchSearch (sql: Sql, column: Statement, search: string | undefined): Statement {
+export function matchSearch (
+  sql: Sql, column: Statement, search: string | undefined, { seesPersons }: Pick<Access, 'seesPersons'>
+): Statement {
+  const name = seesPersons ? column : sql`regexp_replace(${column}, ${ADDRESS_PATTERN}, ${ADDRESS_MASK}, 'g')`
   const words = (search ?? '').split(/\s+/).filter((word) => word !== '')
   if (words.length === 0) return sql`true`
-  return sql`(SELECT bool_and(strpos(lower(${column}), lower(word)) > 0) FROM unnest(${words}::text[]) AS word)`
+  return sql`(SELECT bool_and(strpos(lower(${name}), lower(word)) > 0) FROM unnest(${words}::text[]) AS word)`
 }
 
 /** Query parameter of lists for the cursor in `next` links; clients must not construct it. */

@@ -6,7 +6,7 @@ import { HttpError } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type Limited, limitRights, maySql, type Rights } from '../../schema/roles.ts'
+import { type Limited, limitRights, maySql, requireRight, type Rights } from '../../schema/roles.ts'
 import { requireScope, type Scope } from '../../schema/scopes.ts'
 import { recordKeyUse } from '../projects/personal-keys.ts'
 import { notFound } from './answer-errors.ts'
@@ -23,6 +23,8 @@ export interface Access extends Rights, Pick<Limited, 'limits'> {
   projectId: number
   /** Whether it may run SQL, which reads persons of all projects, and let others see its answers. */
   maySql: boolean
+  /** @throws {HttpError} 403 when it may not do this. */
+  require: (wanted: Scope) => void
   /** What the same key or session may do in a project. */
   rightsIn: (projectId: number) => Rights
   /** Checks again that the key, or the session, may do this, for an answer that goes on. @throws like a new request. */
@@ -98,10 +100,10 @@ export function accessOf (request: FastifyRequest): Access {
   return request.access
 }
 
-/** @throws {HttpError} 403 for a key that is limited to some projects. */
-export function requireAllProjects ({ projectIds }: Access): void {
+/** @throws {HttpError} 403 for a key or a user limited to some projects. */
+export function requireAllProjects ({ projectIds, isSession }: Access): void {
   if (projectIds === null) return
-  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This route is about the whole installation, and your key is limited to some projects.')
+  throw new HttpError(403, 'authentication_error', 'permission_denied', `This route is about the whole installation, and your ${isSession ? 'role' : 'key'} is limited to some projects.`)
 }
 
 /** @throws {HttpError} 403 for a key of some projects, and for roles that do not see persons of all projects. */
@@ -124,16 +126,16 @@ async function grant (
   const { hash, owner, limits, isSession = false } = key
   if (owner === null) throw new Error('the keys were read without their owners')
   const scope = request.routeOptions.config.scope
-  const ofNone = limitRights(key, null)
   // What the key does not say is refused whether or not there is such a project.
   if (scope !== undefined) requireScope(key.scopes, scope)
-  const projectId = await resolveProject(request, ofNone, options.keys)
-  const rightsIn = (id: number): Rights => limitRights(key, id)
-  const rights = projectId === 0 ? ofNone : rightsIn(projectId)
-  if (scope !== undefined) requireScope(rights.scopes, scope)
+  const projectId = await resolveProject(request, limitRights(key, null), options.keys)
+  const place = projectId === 0 ? null : projectId
+  const rights = scope === undefined ? limitRights(key, place) : requireRight(key, place, scope)
   if (!isSession) recordKeyUse(options.sql, { hash, owner, now: options.now() })
   return {
-    ...rights, keyHash: hash, isSession, userId: owner.userId, projectId, limits, rightsIn, maySql: maySql(key),
+    ...rights, keyHash: hash, isSession, userId: owner.userId, projectId, limits, maySql: maySql(key),
+    require: (wanted) => { requireRight(key, place, wanted) },
+    rightsIn: (id) => limitRights(key, id),
     async recheck () {
       const found = await findAgain()
       if (found === null) throw notAuthenticated()

@@ -3,7 +3,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import { queueNotifications } from '../../platform/notifications.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../schema/scopes.ts'
 import { array, boolean, object, string, timeOrNull } from '../http/json-schema.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -51,7 +50,7 @@ export const TARGETS: DocumentKind<typeof fields> = {
     if (kind === 'mail' && (hasEvents || isEach === true)) {
       throw invalidField(hasEvents ? 'events' : 'each_event', 'Mail is for alerts and reports: send events to Slack or a webhook.')
     }
-    if (given.events !== undefined && hasEvents) requireScope(access.scopes, 'event:read')
+    if (given.events !== undefined && hasEvents) access.require('event:read')
     // A url that is stored while a change without one is looked at stays.
     return given.url === undefined ? given : { ...given, url }
   }

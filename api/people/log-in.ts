@@ -6,7 +6,7 @@ import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres
 import type { LogIn } from '../../console/server/session-routes.ts'
 import { hashToken } from '../../console/server/sessions.ts'
 import { toStoredEmail } from '../projects/users.ts'
-import { hashPassword, isPassword } from './passwords.ts'
+import { hashChosen, isPassword } from './passwords.ts'
 
 /** Wrong attempts in `WINDOW_MS` before further ones get no answer: of an account, and from an address. */
 const MAX_OF_ACCOUNT = 10
@@ -56,7 +56,8 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
       const at = new Date(now())
       return await limit([ofAddress(address)], async () => {
         const userId = await findInvited(sql, token, at)
-        const hash = await hashPassword(password)
+        const [user = { email: '', firstName: '' }] = await sql<{ email: string, firstName: string }[]>`SELECT email, first_name AS "firstName" FROM users WHERE id = ${userId}`
+        const hash = await hashChosen(password, [user.email, user.firstName, firstName ?? ''])
         await actors.run({ user_id: userId, address }, async () => await sql.begin(async (tx) => {
           await spendInvitation(tx, userId, token)
           await tx`
@@ -67,13 +68,13 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
       })
     },
     async changePassword ({ userId, session, current, password, address }) {
-      const [user] = await sql<{ email: string, hash: string | null }[]>`SELECT email, password_hash AS hash FROM users WHERE id = ${userId}`
+      const [user] = await sql<{ email: string, firstName: string, hash: string | null }[]>`SELECT email, first_name AS "firstName", password_hash AS hash FROM users WHERE id = ${userId}`
       if (user?.hash == null) throw invalidField('current_password', 'You have no password here: you log in at the identity provider.')
       const { email, hash } = user
       const wrong = () => invalidField('current_password', 'This is not your present password.', WRONG)
       await limit([ofAccount(email), ofAddress(address)], async () => {
         if (!await isPassword(current, hash)) throw wrong()
-        const next = await hashPassword(password)
+        const next = await hashChosen(password, [user.email, user.firstName])
         await sql.begin(async (tx) => {
           // Of two changes at the same time, one finds another password.
           const changed = await tx`
@@ -125,9 +126,10 @@ function subjectOf (kind: string, text: string): string {
 async function countAttempt (sql: Sql, { subject, most }: Counted, now: number): Promise<void> {
   const begins = new Date(now - WINDOW_MS)
   await sql`DELETE FROM login_attempts WHERE since < ${begins}`
-  const [attempts] = await sql<{ count: number }[]>`
+  const [{ count, since }] = await sql<[{ count: number, since: Date }]>`
     INSERT INTO login_attempts AS known (subject, count, since) VALUES (${subject}, 1, ${new Date(now)})
-    ON CONFLICT (subject) DO UPDATE SET count = least(known.count, ${most}) + 1 RETURNING count`
-  if ((attempts?.count ?? 0) <= most) return
-  throw new HttpError(429, 'throttled_error', 'throttled', `Too many wrong passwords. Try again in ${WINDOW_MS / 60_000} minutes.`)
+    ON CONFLICT (subject) DO UPDATE SET count = least(known.count, ${most}) + 1 RETURNING count, since`
+  if (count <= most) return
+  const seconds = Math.ceil((since.getTime() + WINDOW_MS - now) / 1000) + 1
+  throw new HttpError(429, 'throttled_error', 'throttled', `Too many wrong passwords. Try again in ${Math.ceil(seconds / 60)} minutes.`, { details: { retryAfterSeconds: seconds } })
 }

@@ -15,7 +15,7 @@ interface Client { cookie: string, call: (method: 'GET' | 'POST' | 'PATCH' | 'DE
 
 async function send (
   api: TestApi, method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, { cookie, body, address }: { cookie?: string, body?: object, address?: string } = {}
-): Promise<{ status: number, body: any, cookie: string | undefined }> {
+): Promise<{ status: number, body: any, cookie: string | undefined, retryAfter: number }> {
   const response = await api.app.inject({
     method,
     url,
@@ -26,7 +26,7 @@ async function send (
     ...body === undefined ? {} : { payload: body }
   })
   const set = [response.headers['set-cookie']].flat().find((text) => text?.startsWith('millrace_session='))
-  return { status: response.statusCode, body: response.body === '' ? undefined : JSON.parse(response.body), cookie: set?.split(';')[0] }
+  return { status: response.statusCode, body: response.body === '' ? undefined : JSON.parse(response.body), cookie: set?.split(';')[0], retryAfter: Number(response.headers['retry-after']) }
 }
 
 async function invite (api: TestApi, email: string, roles: object[]): Promise<{ token: string, id: number }> {
@@ -65,6 +65,10 @@ t.test('an invitation sets a password once, within its time, with which the pers
   const accept = async (token: string, password = PASSWORD) => await send(api, 'POST', '/console/session', { body: { invitation: token, password, first_name: 'Bo' } })
 
   t.match(await accept(token, 'short'), { status: 400, body: { attr: 'password' } })
+  const blanks = ' \u00a0\u3000\u200b'.repeat(4)
+  for (const guessed of [blanks, `${blanks}abc`, 'aaaaaaaaaaaa', 'ABABABABABAB', ' bo@EXAMPLE.com', 'Password123!', 'p@$$w0rd2026', '1234567890', 'poiuytrewq', 'Qwertz12345', 'abcdefghij']) {
+    t.match(await accept(token, guessed), { status: 400, body: { attr: 'password' } }, guessed)
+  }
   t.match(await accept('never'), { status: 401 })
   t.match(await accept(token), { status: 200, body: { email: 'bo@example.com', first_name: 'Bo', all_projects: true } })
   t.match(await accept(token), { status: 401, body: { detail: /already used/ } })
@@ -115,7 +119,7 @@ t.test('a person changes the password, which ends other sessions and an open lin
   const attempt = async (body: object) => (await send(api, 'POST', '/console/session', { body })).status
 
   t.match(await change({ current_password: 'wrong' }), { status: 400, body: { attr: 'current_password' } })
-  t.match(await change({ password: 'short' }), { status: 400, body: { attr: 'password' } })
+  for (const password of ['short', ' '.repeat(10), 'dan@example.com']) t.match(await change({ password }), { status: 400, body: { attr: 'password' } })
   t.match(await callWith(api, value, 'POST', '/api/users/@me/password', body), { status: 403 }, 'not by a key')
   t.same((await Promise.all([change({}), change({ password: 'yet another one' })])).map(({ status }) => status).sort(), [200, 400])
   t.match(await dan.call('GET', '/api/users/@me'), { status: 200 })
@@ -161,7 +165,9 @@ t.test('wrong passwords get no more answers than the limit, and others still log
   const { 401: wrong = 0, ...others } = Object.fromEntries(answers)
   t.ok(wrong > 0 && wrong <= 10, `${wrong} answers`)
   t.same(others, { 429: attempts - wrong })
-  t.match(await attempt('bo1@example.com', PASSWORD), { status: 429 }, 'nor does the right one')
+  const { status: locked, retryAfter, body: { detail } } = await attempt('bo1@example.com', PASSWORD)
+  t.match({ locked, detail }, { locked: 429, detail: /Try again in 1[56] minutes/ }, 'nor does the right one')
+  t.ok(retryAfter >= 900 && retryAfter <= 901, `${retryAfter} s`)
   t.match(await attempt('cy1@example.com', PASSWORD), { status: 200 }, 'from the same address')
   // As after 37 more of them, which would take seconds. The count of the account is one above its limit.
   await api.sql`UPDATE login_attempts SET count = 47 WHERE count = ${wrong}`
@@ -233,7 +239,11 @@ t.test('the keys of a person never exceed the person, whatever they say and when
   t.match(await api.call('PATCH', `/api/users/${bo.id}`, { roles: [{ project_id: api.projectId, role: 'viewer' }] }), { status: 200 })
   t.equal(await use('POST', api.projectId, { ...flag, key: 'h' }), 403, 'no longer an editor')
   t.equal(await use('GET', other.projectId), 404, 'no longer there')
-  t.match(await bo.call('POST', '~/feature_flags', { ...flag, key: 'h' }), { status: 403 }, 'the session neither')
+  const refused = "The role viewer lacks the right 'feature_flag:write'. Roles that have it: editor, admin."
+  t.match(await bo.call('POST', '~/feature_flags', { ...flag, key: 'h' }), { status: 403, body: { detail: refused } }, 'the session neither')
+  t.match(await callWith(api, value, 'POST', '~/questions', {}), { status: 403, body: { detail: refused.replace('feature_flag', 'query') } }, 'its role lacks it')
+  const { body: { value: reading } } = await bo.call('POST', '/api/personal_api_keys', { label: 'reads', scopes: ['query:read'], scoped_teams: [api.projectId] })
+  t.match(await callWith(api, reading, 'POST', '~/questions', {}), { status: 403, body: { detail: "API key missing required scope 'query:write'." } })
 })
 
 t.test('a key that a person made for somebody else never exceeds the person, and ends with the person', async (t) => {
@@ -370,6 +380,60 @@ t.test('a viewer sees no address of a person in any answer, unless allowed', asy
   }
 })
 
+t.test('a viewer learns no address letter by letter', async (t) => {
+  const api = await whole.inNewProject()
+  await plantMails(t, api)
+  const vi = await joinAs(api, 'vi2@example.com', everywhere('viewer'))
+  const { paths } = (await api.call('GET', '/api/schema')).body as { paths: Record<string, { get?: { parameters?: { name: string }[] } }> }
+  const searched = Object.entries(paths).filter(([path, { get }]) => path.includes('{project_id}') && get?.parameters?.some(({ name }) => name === 'search'))
+    .map(([path]) => path.replace('/api/projects/{project_id}', '~'))
+  const found: string[] = []
+  for (const path of searched) {
+    const count = async (by: Pick<Client, 'call'>, query: string): Promise<number> => {
+      const { status, body } = await by.call('GET', `${path}?group_type_index=0&${query}`)
+      return status === 200 ? body.count : 0
+    }
+    if (await count(api, 'search=secret') > 0) found.push(path)
+    t.equal(await count(vi, 'search=secret'), 0, path)
+  }
+  for (const list of ['boards', 'event_definitions', 'experiments', 'feature_flags', 'questions', 'saved_queries']) t.ok(found.includes(`~/${list}`), list)
+  t.match(await vi.call('GET', '~/event_definitions?search=mail'), { status: 200, body: { count: 1, results: [{ name: 'mail to ***@***' }] } }, 'names are searched as they are shown')
+  const after = Buffer.from(JSON.stringify(['name', 'mail to s'])).toString('base64url')
+  t.match(await vi.call('GET', `~/event_definitions?after=${after}`), { status: 400, body: { attr: 'after' } })
+  for (const [path, attr] of [
+    ['event_definitions?search=secret%40person.example', 'search'],
+    ['property_definitions?event_names=%5B%22mail+to+secret%40person.example%22%5D', 'event_names'],
+    [`experiments/holdouts/1?metric=${encodeURIComponent('{"kind":"count","event":"paid","where":[{"key":"email","operator":"icontains","value":"s"}]}')}`, 'metric__where__0__key']
+  ]) t.match(await vi.call('GET', `~/${path}`), { status: 403, body: { attr, detail: /sees_persons/ } }, path)
+
+  const ofPerson = { event: 'paid', where: [{ key: 'plan', type: 'person', operator: 'icontains', value: 's' }] }
+  const seen = { event: 'seen' }
+  const where = (condition: object): object => ({ kind: 'trend', series: [{ event: null, where: [condition] }] })
+  const asked: Array<[object, string]> = [
+    [{ kind: 'trend', series: [seen, ofPerson], formula: 'A / B' }, 'series__1__where__0__key'],
+    [{ kind: 'trend', series: [seen], breakdown: { type: 'person', property: 'plan' } }, 'breakdown__property'],
+    [{ kind: 'funnel', steps: [seen, ofPerson] }, 'steps__1__where__0__key'],
+    [{ kind: 'funnel', steps: [seen, { event: 'paid' }], exclude: [ofPerson] }, 'exclude__0__where__0__key'],
+    [{ kind: 'retention', start: seen, returning: ofPerson }, 'returning__where__0__key'],
+    [{ kind: 'lifecycle', activity: ofPerson }, 'activity__where__0__key'],
+    [{ kind: 'paths', to: ofPerson }, 'to__where__0__key'],
+    ...['email', '$user_email', 'Email Address', '$set', '$set_once', 'distinct_id'].map((key): [object, string] => [where({ key, operator: 'starts_with', value: 's' }), 'series__0__where__0__key']),
+    [where({ key: 'contact', value: ['a', 'secret@person.example'] }), 'series__0__where__0__value__1'],
+    [{ kind: 'trend', series: [{ event: 'mail to secret@person.example' }] }, 'series__0__event'],
+    [{ kind: 'trend', series: [seen], breakdown: { property: 'email' } }, 'breakdown__property'],
+    [{ kind: 'trend', series: [{ ...seen, measure: 'sum', property: 'email' }] }, 'series__0__property']
+  ]
+  const al = await joinAs(api, 'al2@example.com', [{ project_id: null, role: 'viewer', sees_persons: true }])
+  for (const [asking, field] of asked) {
+    const definition = { version: 1, ...asking }
+    t.match(await vi.call('POST', '~/questions/answer', { definition }), { status: 403, body: { code: 'permission_denied', attr: `definition__${field}`, detail: /sees_persons/ } }, JSON.stringify(asking))
+    t.match(await al.call('POST', '~/questions/answer', { definition }), { status: 503 }, 'only ClickHouse is missing')
+    t.match(await vi.call('POST', '~/questions/persons', { definition, cell: {} }), { status: 403 })
+  }
+  t.match(await vi.call('POST', '~/questions/answer', { definition: { version: 1, ...where({ key: 'plan', value: 'pro' }) } }), { status: 503 })
+  for (const path of ['questions', 'cohorts', 'feature_flags', 'experiments', 'alerts', 'exports', 'boards']) t.match(await vi.call('POST', `~/${path}`, {}), { status: 403 }, path)
+})
+
 t.test('SQL on boards needs the rights of SQL, which a role in one project does not give', async (t) => {
   const api = await whole.inNewProject()
   const query = await api.call('POST', '~/saved_queries', { name: 'all', query: 'SELECT distinct_id FROM events' })
@@ -439,9 +503,12 @@ t.test('a link to a board shows no more than whoever made it may show now', asyn
 
 async function plantMails (t: Test, api: TestApi): Promise<void> {
   const filters = { groups: [{ properties: [{ key: 'email', type: 'person', value: 'secret@person.example', operator: 'exact' }], rollout_percentage: 100 }], payloads: { true: '{"id": 1, "email": "secret@person.example", "first_name": "S"}' } }
-  t.match(await api.call('POST', '~/feature_flags', { key: 'for-one', filters }), { status: 201 })
+  t.match(await api.call('POST', '~/feature_flags', { key: 'for-one', name: 'secret@person.example', filters }), { status: 201 })
   t.match(await api.call('POST', '~/cohorts', { name: 'secret@person.example', filters: { properties: { type: 'AND', values: filters.groups[0]!.properties } } }), { status: 201 })
-  t.match(await api.call('POST', '~/saved_queries', { name: 'q', query: "SELECT 'secret@person.example'" }), { status: 201 })
+  t.match(await api.call('POST', '~/saved_queries', { name: 'of secret@person.example', query: "SELECT 'secret@person.example'" }), { status: 201 })
+  t.match(await api.call('POST', '~/questions', { name: 'of secret@person.example', definition: { kind: 'trend', version: 1, series: [{ event: 'paid', where: filters.groups[0]!.properties }] } }), { status: 201 })
+  t.match(await api.call('POST', '~/boards', { name: 'of secret@person.example' }), { status: 201 })
+  t.match(await api.call('POST', '~/experiments', { name: 'of secret@person.example', feature_flag_key: 'tried' }), { status: 201 })
   await api.sql`INSERT INTO event_definitions (project_id, name) VALUES (${api.projectId}, 'mail to secret@person.example'), (${api.projectId}, 'z')`
   await api.sql`
     WITH person AS (INSERT INTO persons (project_id, uuid, properties) VALUES (${api.projectId}, gen_random_uuid(), '{"email": "secret@person.example"}') RETURNING id)

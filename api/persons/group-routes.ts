@@ -48,7 +48,8 @@ export async function groupRoutes (
   routes.list('/', {
     summary: 'List groups of a type', query: { ...groupQuery, required: ['group_type_index'] }, item: { $ref: 'Group#' },
     description: 'By key: groups described by `$groupidentify`, and up to 10,000 known from events only, if ClickHouse finds them within ten seconds. `search` finds words in the key and in the property `name`.'
-  }, async ({ query }, { projectId }) => {
+  }, async ({ query }, access) => {
+    const { projectId } = access
     const { group_type_index: index, group_key: key, search } = query
     const [type] = await sql<{ name: string }[]>`
       SELECT group_type AS name FROM group_types WHERE project_id = ${projectId} AND group_type_index = ${index}`
@@ -61,7 +62,7 @@ export async function groupRoutes (
       from: sql`(${described} UNION ALL SELECT key, '{}', NULL FROM unnest(${named.map((each) => each.key)}::text[]) AS key
         WHERE NOT EXISTS (${described} AND group_key = key)) AS listed`,
       where: sql`${key === undefined ? sql`true` : sql`group_key = ${key}`}
-        AND ${matchSearch(sql, sql`concat_ws(' ', group_key, properties->>'name')`, search)}`,
+        AND ${matchSearch(sql, sql`concat_ws(' ', group_key, properties->>'name')`, search, access)}`,
       keys: [{ by: sql`group_key`, kind: 'text' }]
     })
     // `JSON.parse` of the driver would round long numbers.

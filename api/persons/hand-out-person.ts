@@ -8,7 +8,6 @@ import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-cl
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { decodeContent } from '../../schema/wire/dead-letter-message.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../schema/scopes.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
@@ -34,9 +33,10 @@ export async function handOutRoutes (app: FastifyInstance, deps: HandOutDeps): P
     summary: 'Export all data of a person', query, config: { isEndless: true },
     description: 'By distinct id, with or without a person, or by person: a zip of JSON lines with the person, its distinct ids, cohorts, events, flags seen, groups and dead letters. Also requires the scopes event:read and dead_letter:read.',
     answers: { 200: { description: 'The zip file.', content: { 'application/zip': { schema: { type: 'string', format: 'binary' } } } } }
-  }, async (request, { projectId, scopes }, reply) => {
-    requireScope(scopes, 'event:read')
-    requireScope(scopes, 'dead_letter:read')
+  }, async (request, access, reply) => {
+    const { projectId } = access
+    access.require('event:read')
+    access.require('dead_letter:read')
     const { distinct_id: id, person } = request.query
     if ((id === undefined) === (person === undefined)) throw invalidField('distinct_id', 'Give either distinct_id or person.')
     const ids = id === undefined ? await findIds(deps, projectId, person ?? '') : [toDistinctId(id)]

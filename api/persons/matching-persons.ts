@@ -41,7 +41,7 @@ export const eventFilterSchema = optional({
 export async function findMatchingIds (
   clickhouse: ClickHouse, project: number, { from, to, ...filter }: Value<typeof personFilterSchema>
 ): Promise<string[]> {
-  const params = defined({ ...filter, from: readTime(from), to: readTime(to) })
+  const params = defined({ ...filter, ...readPeriod('persons', { from, to }) })
   const ofEvents = conditionsOf({
     event: 'event = {event: String}', from: 'seen.timestamp >= fromUnixTimestamp64Milli({from: Int64})',
     to: 'seen.timestamp < fromUnixTimestamp64Milli({to: Int64})'
@@ -71,8 +71,14 @@ export async function toEventFilter (
   const persons = ofPerson === undefined ? ofId : ofId?.filter((each) => ofPerson.includes(each)) ?? ofPerson
   return defined({
     ...filter, persons, groupType, groupKey: key === undefined ? undefined : toGroupKey(key),
-    from: readTime(from), to: readTime(to)
+    ...readPeriod('events', { from, to })
   })
+}
+
+function readPeriod (filter: string, given: { from?: string | undefined, to?: string | undefined }): { from: number | undefined, to: number | undefined } {
+  const [from, to] = [readTime(given.from), readTime(given.to)]
+  if (from !== undefined && to !== undefined && from >= to) throw invalidField(`${filter}__to`, 'It must be after from.')
+  return { from, to }
 }
 
 /** All ids that events of a person have. */

@@ -63,10 +63,14 @@ t.test('lists persons page by page, newest first, and finds one by distinct id o
   t.match(await api.call('GET', '~/persons?after=forged'), { status: 400, body: { attr: 'after' } })
 })
 
-t.test('refuses an invalid id and an invalid delete_events', async (t) => {
+t.test('refuses an invalid id, an invalid delete_events and a period that ends before it begins', async (t) => {
   const api = await createTestApi(t)
 
   t.match(await api.call('DELETE', '~/persons/jo'), { status: 400, body: { type: 'validation_error', attr: 'id' } })
   t.match(await api.call('DELETE', `~/persons/${randomUUID()}?delete_events=perhaps`),
     { status: 400, body: { attr: 'delete_events' } })
+  for (const filter of ['persons', 'events']) {
+    const body = { [filter]: { from: '2026-03-05T10:00:00Z', to: '2026-03-05T09:00:00Z' }, dry_run: true }
+    t.match(await api.call('POST', '~/erasures', body), { status: 400, body: { attr: `${filter}__to` } })
+  }
 })

@@ -2,7 +2,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../schema/scopes.ts'
 import {
   BUDGET_MS, conditionsOf, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
 } from '../events/day-spans.ts'
@@ -49,8 +48,9 @@ export async function seenPersonRoutes (
   routesOf(app, { tag: 'persons', object: 'person' }).get('/seen', {
     summary: 'List persons by their last event', query: querySchema, answer: answerSchema,
     description: 'All persons with events, last seen first. Each page reads the events since its last person, newest days first. Also requires the scope event:read.'
-  }, async (request, { projectId, scopes }) => {
-    requireScope(scopes, 'event:read')
+  }, async (request, access) => {
+    const { projectId } = access
+    access.require('event:read')
     try {
       const completeThrough = await readCompleteThrough(clickhouse)
       const { persons, searchedFrom } = await readSeen(clickhouse, projectId, request.query)

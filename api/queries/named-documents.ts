@@ -78,9 +78,9 @@ export async function documentRoutes<S extends Schemas> (
 
   routes.list('/', {
     summary: `List ${plural}`, description: 'By name.', query: pageQuery(searchQueryProperties), item: one
-  }, async ({ query }, { projectId }) => await selectPage<Stored<S> & { name: string }>(sql, query, {
+  }, async ({ query }, access) => await selectPage<Stored<S> & { name: string }>(sql, query, {
     order: 'name', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, keys: [{ by: sql`q.name COLLATE "C"`, kind: 'text' }],
-    where: sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, query.search)}`
+    where: sql`q.project_id = ${access.projectId} AND ${matchSearch(sql, sql`q.name`, query.search, access)}`
   }))
 
   routes.create('/', {

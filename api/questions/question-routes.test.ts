@@ -235,6 +235,52 @@ t.test('a key for one project asks, and sees the events of that project only', a
   t.match((await other.call('POST', '~/questions/answer', { definition: PAID })).body.answer.lines, [{ total: 0, values: [0, 0, 0] }])
 })
 
+t.test('somebody who does not see persons asks only what is shown, and gets what others saved', async (t) => {
+  const { call, projectId } = await api.inNewProject()
+  const contacts = ['secret@person.example', 'secret@other.example', `${'x'.repeat(190)} secret@person.example`, '["a","secret\\u0040person.example"]', 'by phone']
+  await client.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: contacts.map((contact, index) => ({
+      project_id: projectId, uuid: crypto.randomUUID(), event: 'paid', distinct_id: `u${index}`, timestamp: '2026-03-05 09:00:00', received_at: '2026-03-05 09:00:00',
+      properties: `{"contact":${contact.startsWith('[') ? contact : JSON.stringify(contact)}}`
+    }))
+  })
+  const email = `viewer${projectId}@example.com`
+  await api.sql`
+    WITH viewer AS (INSERT INTO users (email, has_roles) VALUES (${email}, true) RETURNING id)
+    INSERT INTO memberships (user_id, project_id, role) SELECT id, ${projectId}, 'viewer' FROM viewer`
+  const { key } = await createPersonalKey(api.sql, { email, label: '', scopes: ['*'], projectIds: null, expiresAt: null })
+  await api.keys.refresh()
+  const callAsViewer = async (method: 'GET' | 'POST', path: string, body?: object) => await send(api.app, {
+    method, url: `/api/projects/${projectId}${path}`, headers: { authorization: `Bearer ${key}` }, ...body !== undefined && { payload: body }
+  })
+  const define = (operator: string, value: string, more = {}) => ({ ...PAID, series: [{ event: 'paid', where: [{ key: 'contact', operator, value }] }], ...more })
+  const count = async (by: typeof callAsViewer, definition: object): Promise<number> =>
+    (await by('POST', '/questions/answer', { definition })).body.answer.lines.reduce((sum: number, { total }: { total: number }) => sum + total, 0)
+  const countBoth = async (...asked: Parameters<typeof define>) => [
+    await count(async (method, path, body) => await call(method, `~${path}`, body), define(...asked)), await count(callAsViewer, define(...asked))]
+
+  t.same(await countBoth('icontains', 'secret'), [4, 0])
+  t.same(await countBoth('starts_with', 's'), [2, 0])
+  t.same(await countBoth('regex', 'person|other'), [4, 0])
+  t.same(await countBoth('not_icontains', 'secret'), [1, 5])
+  t.same(await countBoth('icontains', '***'), [0, 4])
+  t.same(await countBoth('icontains', 'phone'), [1, 1])
+  t.same(await countBoth('is_set', ''), [5, 5])
+  const { body } = await callAsViewer('POST', '/questions/answer', { definition: define('is_set', '', { breakdown: { property: 'contact' } }) })
+  t.match(body.answer.lines.map(({ value, total }: Record<string, unknown>) => [value, total]).sort(), [
+    ['***@***', 2], ['["a","***@***"]', 1], ['by phone', 1], [`${'x'.repeat(190)} ***@***`, 1]
+  ])
+
+  const { body: saved } = await call('POST', '~/questions', { name: 'Saved', definition: define('exact', 'secret@person.example') })
+  const { body: board } = await call('POST', '~/boards', { name: 'Board', tiles: [{ kind: 'question', id: saved.id }] })
+  const answered = await callAsViewer('GET', `/questions/${saved.id}/answer`)
+  t.match(answered, { status: 200, body: { answer: { lines: [{ total: 1 }] } } })
+  const tile = await callAsViewer('GET', `/boards/${board.id}/answers/question/${saved.id}`)
+  t.match(tile, { status: 200, body: { question: { answer: { lines: [{ total: 1 }] } } } })
+  t.notMatch(JSON.stringify([body, answered, tile]), /secret/)
+})
+
 t.test('names with every kind of quote stay names', async (t) => {
   const hostile = "x'\\' OR 1=1 -- `\"{a:String}"
   const series = [{ event: hostile, where: [{ key: hostile, operator: 'exact', value: hostile }], measure: 'sum', property: hostile }]

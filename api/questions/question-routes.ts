@@ -5,11 +5,11 @@ import type { Cell } from '../../engines/questions/compile-question.ts'
 import type { Question } from '../../engines/questions/question.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { tagOfPart } from '../../engines/questions/shape-answer.ts'
-import { requireScope } from '../../schema/scopes.ts'
 import { bodyOf, object, type Value } from '../http/json-schema.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
+import { askAs } from '../people/mask-mails.ts'
 import { describePersons } from '../persons/person-history-routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, runQuery } from '../queries/sql-routes.ts'
@@ -24,9 +24,9 @@ const fields = { definition: definitionSchema } as const
 
 export const QUESTIONS: DocumentKind<typeof fields> = {
   table: 'questions', id: 'Question', noun: 'question', plural: 'questions', fields, defaults: {},
-  async check ({ definition }, { sql, projectId }) {
+  async check ({ definition }, { sql, projectId, access }) {
     if (definition === undefined) return
-    readQuestion(definition)
+    askAs(access, definition, readQuestion(definition))
     await requireCohorts(sql, projectId, { definition })
   }
 }
@@ -52,14 +52,14 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     scope: 'query:read', summary: 'Answer a definition', description: 'The definition need not be saved.',
     body: object({ definition: definitionSchema }, { additionalProperties: false }), answer
   }, async ({ body }, access, reply) => {
-    const question = readQuestion(body.definition)
+    const question = askAs(access, body.definition, readQuestion(body.definition))
     return await ask(access, reply, deps, async (asking) => await answerQuestion(question, asking))
   })
 
   routes.post('/persons', {
     scope: 'query:read', config: { recorded: 'persons' },
     // Before the body is looked at, as for every scope.
-    preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
+    preValidation: async (request) => accessOf(request).require('person:read'),
     summary: 'List the persons behind a number',
     description: 'Runs the query of the answer for one of its numbers. Latest first. Also requires the scope person:read.',
     body: bodyOf({

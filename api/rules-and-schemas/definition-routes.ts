@@ -64,7 +64,7 @@ function registerReading (routes: Routes, { sql }: DefinitionDeps, { kind, field
 
   routes.list('/', {
     summary: `List ${kind.tag}`, description: titles.listed, query: definitionsQuery(kind.noun), item: one
-  }, async ({ query }, { projectId }) => await listDefinitions(sql, kind, { ...query, projectId }))
+  }, async ({ query }, access) => await listDefinitions(sql, kind, query, access))
 
   routes.get('/:id', {
     summary: `Retrieve ${kind.one}`, params: idParams, answer: one

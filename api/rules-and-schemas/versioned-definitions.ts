@@ -4,6 +4,7 @@ import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { optional, type Value } from '../http/json-schema.ts'
 import { matchSearch, newestBy, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
+import type { Access } from '../http/personal-key-access.ts'
 import { pageQuery } from '../http/routes.ts'
 import { selectCreatedBy } from '../projects/users.ts'
 import type { AnyKind, DefinitionKind } from './definition-kind.ts'
@@ -31,15 +32,15 @@ export interface DefinitionKey { projectId: number, id: number }
 /** Lists the definitions of a project with their newest version. */
 export async function listDefinitions<Definition extends object> (
   sql: Sql, kind: DefinitionKind<Definition, unknown, any>,
-  { projectId, ...query }: Value<ReturnType<typeof definitionsQuery>> & { projectId: number }
+  query: Value<ReturnType<typeof definitionsQuery>>, access: Access
 ): Promise<PageContent<Definition>> {
   const { columns, from } = partsOf(sql, kind)
   return await selectPage<Definition>(sql, query, {
     order: kind.table, select: columns, from,
     keys: kind.order.map(({ column, kind }) => ({ by: sql.unsafe(column), kind })),
-    where: sql`d.project_id = ${projectId} AND NOT d.deleted
+    where: sql`d.project_id = ${access.projectId} AND NOT d.deleted
       AND (${query.active ?? null}::boolean IS NULL OR (d.active_version IS NOT NULL) = ${query.active ?? null})
-      AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search)}`
+      AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search, access)}`
   })
 }
 

@@ -24,7 +24,7 @@ export function Account ({ session: { email, login }, onClose }: { session: Sess
       {user}
       <label>Present password <input type='password' autocomplete='current-password' value={current} onInput={(event) => setCurrent(event.currentTarget.value)} /></label>
       <label>New password <input type='password' autocomplete='new-password' value={password} onInput={(event) => setPassword(event.currentTarget.value)} /></label>
-      <p class='hint'>At least {PASSWORD_CHARACTERS} characters. You are logged out everywhere else; your keys stay.</p>
+      <p class='hint'>At least {PASSWORD_CHARACTERS} characters, five of them different. You are logged out everywhere else; your keys stay.</p>
     </FormDialog>
   )
 }

@@ -45,7 +45,7 @@ export function Join ({ token }: { token: string }) {
       <input id='name' name='name' autofocus maxLength={150} autocomplete='given-name' />
       <label for='password'>Password</label>
       <input id='password' name='password' type='password' required minLength={PASSWORD_CHARACTERS} autocomplete='new-password' aria-describedby='password-help' />
-      <p id='password-help' class='hint'>At least {PASSWORD_CHARACTERS} characters.</p>
+      <p id='password-help' class='hint'>At least {PASSWORD_CHARACTERS} characters, five of them different.</p>
       <AtProvider query={`?invitation=${token}`}>Join with your identity provider</AtProvider>
       <button type='button' class='quiet' onClick={() => { invitation.value = undefined }}>Log in instead</button>
     </Form>

@@ -22,6 +22,8 @@ export interface PropertyCondition {
   operator: Operator | 'in' | 'not_in'
   /** Texts as SQL compares them: lower case, a pattern, or bounds. Empty for `is_set` and `is_not_set`. */
   values: string[]
+  /** Compares what somebody is shown who does not see addresses of mail. */
+  isMasked?: boolean
 }
 
 /**

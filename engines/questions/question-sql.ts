@@ -1,4 +1,5 @@
 /** The parts of SQL that all kinds of questions have. What a person wrote stands in it as quoted text only. */
+import { ADDRESS_MASK, ADDRESS_PATTERN } from '../mail-addresses.ts'
 import type { PropertyCondition } from '../operators/property-conditions.ts'
 import { SORTED_LEVELS } from '../operators/property-test.ts'
 import { quoteString } from 'chdb-server/sql-lexer'
@@ -82,10 +83,15 @@ export function propertyNumber (name: string): string {
 /** Longer values are cut, with a hash to tell them apart: a breakdown is for people, and 25 values may be megabytes. */
 const LONGEST_VALUE = 200
 
+function maskSql (text: string): string {
+  return `replaceRegexpAll(${text}, ${quoteString(ADDRESS_PATTERN)}, '${ADDRESS_MASK}')`
+}
+
 /** The mark of the value that a property has. */
-export function tagOf ({ property, type }: Breakdown): string {
+export function tagOf ({ property, type, isMasked = false }: Breakdown): string {
+  const own = propertyText(property, true, type === 'person' ? 'person_properties' : 'properties')
   const cut = `concat(substringUTF8(text, 1, ${LONGEST_VALUE}), '… (cut, ', toString(lengthUTF8(text)), ' characters, hash ', lower(hex(cityHash64(text))), ')')`
-  const value = `arrayMap(text -> if(lengthUTF8(text) > ${LONGEST_VALUE}, ${cut}, text), [${propertyText(property, true, type === 'person' ? 'person_properties' : 'properties')}])[1]`
+  const value = `arrayMap(text -> if(lengthUTF8(text) > ${LONGEST_VALUE}, ${cut}, text), [${isMasked ? maskSql(own) : own}])[1]`
   return `ifNull(concat('${TAGS.value}', ${value}), '${TAGS.notSet}')`
 }
 
@@ -95,10 +101,12 @@ function dependsOnOrder (operator: string, values: readonly string[]): boolean {
 }
 
 /** Whether a row with `properties` meets a condition, with the meaning that its operator has in feature flags. */
-export function conditionSql ({ key, operator, values }: Omit<PropertyCondition, 'type'>): string {
-  if (!dependsOnOrder(operator, values)) return testSql(propertyText(key, false), operator, values)
-  // Sorting is spelled out once.
-  return `arrayExists(text -> ${testSql('text', operator, values)}, [${propertyText(key, true)}])`
+export function conditionSql ({ key, operator, values, isMasked = false }: Omit<PropertyCondition, 'type'>): string {
+  const sorts = dependsOnOrder(operator, values)
+  const text = propertyText(key, sorts)
+  if (!sorts && !isMasked) return testSql(text, operator, values)
+  // Sorting and masking are spelled out once.
+  return `arrayExists(text -> ${testSql('text', operator, values)}, [${isMasked ? maskSql(text) : text}])`
 }
 
 function testSql (text: string, operator: PropertyCondition['operator'], values: readonly string[]): string {

@@ -47,6 +47,8 @@ export interface Breakdown {
    * events that are a step.
    */
   attribution: 'first' | 'any'
+  /** Values are those that somebody is shown who does not see addresses of mail. */
+  isMasked?: boolean
 }
 
 /**

@@ -1,7 +1,7 @@
 import { HttpError } from '../../engines/errors.ts'
 import { coalesce, withTimeout } from '../intervals.ts'
 import type { Logger } from '../logger.ts'
-import { limitRights } from '../../schema/roles.ts'
+import { requireRight } from '../../schema/roles.ts'
 import { requireScope, type Scope } from '../../schema/scopes.ts'
 import { hashPersonalKey, isPersonalKey } from '../../schema/key-text.ts'
 import type { KeyTable, PersonalKey, Project, ReadKeys } from './read-keys.ts'
@@ -118,7 +118,7 @@ export function createKeyDirectory<P extends Project> (options: KeyDirectoryOpti
     if (personal === undefined) return undefined
     requireScope(personal.scopes, scope)
     const projectId = readProjectId(personal, named)
-    if (personal.limits.length > 0) requireScope(limitRights(personal, projectId).scopes, scope)
+    if (personal.limits.length > 0) requireRight(personal, projectId, scope)
     return copy.table.projects.get(projectId)
   }
 

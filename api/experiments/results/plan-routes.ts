@@ -7,6 +7,7 @@ import { orNotFound } from '../../http/answer-errors.ts'
 import { object, optional } from '../../http/json-schema.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
+import { askAs } from '../../people/mask-mails.ts'
 import { experimentIdParams } from '../experiment-routes.ts'
 import { findExperiment } from '../experiment.ts'
 import { computeResults, DEFAULT_EFFECT, findScope, type MetricResults, weightsOf } from './compute-results.ts'
@@ -54,9 +55,12 @@ export async function planRoutes (
       from: { type: 'string', format: 'date-time', description: 'Default: 28 days ago.' },
       to: { type: 'string', format: 'date-time', description: 'Default: now.' }
     })
-  }, async ({ params: { holdout = '' }, query }, { projectId }) => {
-    const metric = readMetric('metric', parseJson(query.metric ?? '{}'))
-    if (metric === undefined) throw invalidField('metric', 'metric must name its events.', 'required')
+  }, async ({ params: { holdout = '' }, query }, access) => {
+    const { projectId } = access
+    const given = parseJson(query.metric ?? '{}')
+    const read = readMetric('metric', given)
+    if (read === undefined) throw invalidField('metric', 'metric must name its events.', 'required')
+    const metric = askAs(access, given, read, 'metric')
     const flags = await deps.sql<{ key: string, percentage: number }[]>`
       SELECT key, coalesce(filters->'holdout'->>'exclusion_percentage', filters->'holdout_groups'->0->>'rollout_percentage')::float8 AS percentage
       FROM feature_flags WHERE project_id = ${projectId} AND NOT deleted AND (filters->'holdout'->>'id' = ${holdout}

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { hasEntityTag } from '../../../engines/body/entity-tag.ts'
 import { HttpError } from '../../../engines/errors.ts'
-import { limitRights } from '../../../schema/roles.ts'
+import { requireRight } from '../../../schema/roles.ts'
 import { requireScope } from '../../../schema/scopes.ts'
 import { readPersonalKey } from '../../http/personal-key-access.ts'
 import { notFound } from '../../http/answer-errors.ts'
@@ -75,8 +75,7 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   if (key.projectIds !== null && !key.projectIds.includes(found)) {
     throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
   }
-  const { scopes, seesPersons } = limitRights(key, found)
-  requireScope(scopes, 'feature_flag:read')
+  const { seesPersons } = requireRight(key, found, 'feature_flag:read')
   // Conditions name persons; with masked ones an SDK would decide otherwise.
   if (!seesPersons) throw new HttpError(403, 'authentication_error', 'permission_denied', 'Definitions of flags name persons, which the owner of the API key does not see.')
   return found

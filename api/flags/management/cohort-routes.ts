@@ -7,7 +7,6 @@ import { type Cell, compilePersons } from '../../../engines/questions/compile-qu
 import type { Question } from '../../../engines/questions/question.ts'
 import { readQuestion } from '../../../engines/questions/read-question.ts'
 import type { SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../../schema/scopes.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
 import { array, bodyOf, boolean, integer, object, string, timeOrNull, type Value } from '../../http/json-schema.ts'
 import type { Access } from '../../http/personal-key-access.ts'
@@ -165,8 +164,8 @@ async function findUses (sql: SqlTemplates, projectId: number, id: number): Prom
 interface Place { question: Question, cell: Cell }
 
 /** The number whose persons become the members. @throws {HttpError} 400, 403. */
-function readPlace ({ definition, cell }: Value<typeof questionSchema>, { scopes }: Access): Place {
-  for (const scope of ['query:read', 'person:read'] as const) requireScope(scopes, scope)
+function readPlace ({ definition, cell }: Value<typeof questionSchema>, access: Access): Place {
+  for (const scope of ['query:read', 'person:read'] as const) access.require(scope)
   const question = readQuestion(definition)
   return { question, cell: readCell(question, cell) }
 }

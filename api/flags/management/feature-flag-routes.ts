@@ -24,7 +24,7 @@ export async function featureFlagRoutes (
 
   routes.list('/', {
     summary: 'List feature flags', description: 'Newest first.', query: featureFlagQuery, item: one
-  }, async ({ query }, { projectId }) => await listFeatureFlags(sql, projectId, query))
+  }, async ({ query }, access) => await listFeatureFlags(sql, access, query))
 
   routes.create('/', {
     summary: 'Create a feature flag', body: newFeatureFlagSchema, answer: one

@@ -2,6 +2,7 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { Value } from '../../http/json-schema.ts'
 import { matchSearch, newestBy, searchQueryProperties, selectPage } from '../../http/list-queries.ts'
 import type { PageContent } from '../../http/pagination.ts'
+import type { Access } from '../../http/personal-key-access.ts'
 import { pageQuery } from '../../http/routes.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
 import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
@@ -12,11 +13,11 @@ export const featureFlagQuery = pageQuery({
 })
 
 export async function listFeatureFlags (
-  sql: Sql, projectId: number, query: Value<typeof featureFlagQuery>
+  sql: Sql, access: Access, query: Value<typeof featureFlagQuery>
 ): Promise<PageContent<FeatureFlag>> {
-  const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
+  const matches = sql`f.project_id = ${access.projectId} AND NOT f.deleted
     AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
-    AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
+    AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search, access)}`
   return await selectPage<FeatureFlag>(sql, query, {
     order: 'newest', select: selectFeatureFlag(sql), from: sql`feature_flags AS f`, where: matches, keys: newestBy(sql`f.id`)
   })

@@ -70,7 +70,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
     // On a phone the answer stands first, and the form is out of its way.
     if (isPhone && form.current !== null) form.current.open = false
   }
-  const answers = asked !== undefined && <Answers key='answers' asked={asked} isPhone={isPhone} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} onAsk={ask} />
+  const answers = asked !== undefined && <Answers key='answers' asked={asked} saved={stored !== undefined && isSame(asked.definition, first) ? stored.id : undefined} isPhone={isPhone} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} onAsk={ask} />
   return (
     <section class='question'>
       <BackTo home='questions' title='Questions' />
@@ -111,11 +111,18 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   )
 }
 
-interface AnswersProps { asked: { definition: Definition, round: number }, isPhone: boolean, isOld: boolean, onAsk: Ask }
+/** Whether two definitions have the same answer. */
+function isSame (one: Definition, other: Definition): boolean {
+  return JSON.stringify({ ...one, display: undefined }) === JSON.stringify({ ...other, display: undefined })
+}
 
-function Answers ({ asked: { definition, round }, isPhone, isOld, onAsk }: AnswersProps) {
-  const answer = useLoaded(`answer ${round}`, async (signal) =>
-    await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal }))
+/** `saved`: the id of the question of this definition. What it asks of persons, a viewer may not ask. */
+interface AnswersProps { asked: { definition: Definition, round: number }, saved: number | undefined, isPhone: boolean, isOld: boolean, onAsk: Ask }
+
+function Answers ({ asked: { definition, round }, saved, isPhone, isOld, onAsk }: AnswersProps) {
+  const answer = useLoaded(`answer ${round}`, async (signal) => saved === undefined
+    ? await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal })
+    : await request<Answered>(`${questionsPath(saved)}/answer`, { signal }))
   const place = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current, isPhone) }, [answer.value])
   return (
