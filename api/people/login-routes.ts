@@ -3,17 +3,19 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
 import { addressOf, isOverTls, type SessionOptions, setCookie } from '../../console/server/session-routes.ts'
-import { hashToken, type SessionUser } from '../../console/server/sessions.ts'
+import { createSessions, hashToken, type SessionUser } from '../../console/server/sessions.ts'
 import { HttpError } from '../../engines/errors.ts'
+import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createSemaphore } from '../../platform/semaphore.ts'
 import type { Membership } from '../../schema/roles.ts'
 import { publicOrigin } from '../http/pagination.ts'
 import { admitIdentity, type Invited } from './admit-identity.ts'
-import { findInvited } from './log-in.ts'
+import { createLogIn, findInvited } from './log-in.ts'
 import type { Grant } from './login-roles.ts'
 import type { Identity, LoginChecks, Provider, Tokens } from './oidc.ts'
+import { writeRecord } from './record.ts'
 
 export interface ExternalLogin {
   /** Null without one. */
@@ -37,6 +39,23 @@ interface LoginDeps extends SessionOptions, ExternalLogin {
   sql: Sql
   logger: Logger
   now: () => number
+}
+
+const PASSWORDS_ONLY: ExternalLogin = { provider: null, trustsProxy: false, readRoles: () => [] }
+
+/** Sessions with every way to begin one, and the record of them. */
+export function composeLogin (
+  given: { sql: Sql, keys: KeyDirectory, now: () => number, publicUrl: string, login?: ExternalLogin }
+): SessionOptions & ExternalLogin {
+  const deps = { ...given, ...given.login ?? PASSWORDS_ONLY }
+  return {
+    ...deps,
+    sessions: createSessions(deps),
+    logIn: createLogIn(deps),
+    record: async (line) => await writeRecord(deps.sql, line),
+    keepFresh: async (request, found, token) => await keepClaimsFresh(request, found, token, deps),
+    findLogoutUrl: async (request, found, token) => await findLogoutUrl(request, found, token, deps)
+  }
 }
 
 /** Cookies, for all routes that follow; login at an identity provider, or by a proxy in front. */
@@ -122,7 +141,7 @@ const rereading = createSemaphore({ limit: 2, maxWaitMs: 10_000 })
  *
  * @returns false when the session has ended: the provider or the proxy no longer vouches for the user.
  */
-export async function keepClaimsFresh (
+async function keepClaimsFresh (
   request: FastifyRequest, { userId, issuer, subject, claimsReadAt }: SessionUser, token: string,
   deps: Pick<LoginDeps, 'sql' | 'now'> & ExternalLogin
 ): Promise<boolean> {
@@ -165,7 +184,7 @@ async function isAdmittedAs (userId: number, admission: Promise<number>): Promis
 }
 
 /** Where a session logs out at its provider; null without one. */
-export async function findLogoutUrl (
+async function findLogoutUrl (
   request: FastifyRequest, { sealed }: SessionUser, token: string,
   { provider, publicUrl }: Pick<LoginDeps, 'provider' | 'publicUrl'>
 ): Promise<string | null> {

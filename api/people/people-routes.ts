@@ -165,13 +165,12 @@ async function listUsers (sql: Sql, id: number | null): Promise<User[]> {
 async function findOrCreate (
   tx: SqlTemplates, user: { email: string, firstName: string }
 ): Promise<{ id: number, isDisabled: boolean, hasRoles: boolean }> {
-  const { id } = await createUser(tx, user).catch(async (error: unknown) => {
+  await createUser(tx, user).catch((error: unknown) => {
     if (!(error instanceof MillraceError && error.code === 'MILLRACE_USER_EXISTS')) throwInvalid(error)
-    return { id: null }
   })
   const [found] = await tx<{ id: number, isDisabled: boolean, hasRoles: boolean }[]>`
     SELECT id, disabled_at IS NOT NULL AS "isDisabled", has_roles AS "hasRoles" FROM users
-    WHERE ${id === null ? tx`email = ${toStoredEmail(user.email)}` : tx`id = ${id}`} FOR UPDATE`
+    WHERE email = ${toStoredEmail(user.email)} FOR UPDATE`
   return orNotFound(found)
 }
 

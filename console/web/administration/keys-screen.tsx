@@ -82,22 +82,17 @@ interface ChangeProps {
 
 function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: ChangeProps) {
   const label = showText(key.label === '' ? key.mask_value : key.label, 40)
+  const path = `/api/personal_api_keys/${key.id}/`
   return what === 'revoke'
     ? (
-      <Confirm
-        title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose} onDone={onRevoked}
-        onConfirm={async () => await request(`/api/personal_api_keys/${key.id}/`, { method: 'DELETE' })}
-      >
+      <Confirm title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose} onDone={onRevoked} onConfirm={async () => await request(path, { method: 'DELETE' })}>
         <p>Within a second, the key and all keys created with it, directly or indirectly, permanently stop working.</p>
         {made.length > 0 && <p>Including: {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
         {key.is_current && <p class='error'>You are logged in with this key and will be logged out.</p>}
       </Confirm>
       )
     : (
-      <Confirm
-        title={`Rotate ${label}`} word='rotate' action='Rotate' onClose={onClose} onDone={onMade}
-        onConfirm={async () => await request<NewKey>(`/api/personal_api_keys/${key.id}/rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } })}
-      >
+      <Confirm title={`Rotate ${label}`} word='rotate' action='Rotate' onClose={onClose} onDone={onMade} onConfirm={async () => await request<NewKey>(`${path}rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } })}>
         <p>
           You get a new key with the same rights. The old key is accepted for at most one more day, until{' '}
           <Time at={new Date(Math.min(Date.now() + GRACE_SECONDS * 1000, Date.parse(key.expires_at ?? '9999-12-31'))).toISOString()} isZoned />.

@@ -1,12 +1,12 @@
 import type { Answer } from '../../api-types.ts'
 import { fetchFile } from '../api-client.ts'
-import { useAttempt } from '../confirm.tsx'
+import { useAction } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { offerFile } from '../offer-file.ts'
 import { Paged, TypedFilter, useList } from '../paging.tsx'
 import { query, setQuery } from '../router.ts'
-import { Empty, Failed, Select, Time } from '../states.tsx'
+import { Empty, Select, Time } from '../states.tsx'
 
 type Line = Answer<'/api/record'>['results'][number]
 
@@ -16,8 +16,7 @@ const KINDS = ['create', 'change', 'delete', 'act', 'read', 'login', 'logout', '
 export function RecordScreen () {
   const filter = Object.fromEntries(['kind', 'object', 'object_id'].map((name) => [name, query.value.get(name) ?? '']))
   const lines = useList<Line>('/api/record', filter)
-  const { isBusy, error, attempt } = useAttempt()
-  const download = async (): Promise<void> => offerFile(await fetchFile('/api/record/export', { query: filter }), 'record.jsonl')
+  const { isBusy, run, failure } = useAction(async () => offerFile(await fetchFile('/api/record/export', { query: filter }), 'record.jsonl'))
   return (
     <section>
       <h1>Record</h1>
@@ -26,9 +25,9 @@ export function RecordScreen () {
         <Select label='Kind' value={filter['kind'] ?? ''} options={[['', 'all'], ...KINDS.map((kind) => [kind, kind] as const)]} onChange={(kind) => setQuery({ kind })} />
         <TypedFilter name='object' label='Object' />
         <TypedFilter name='object_id' label='Id' />
-        <button type='button' disabled={isBusy} onClick={() => { void attempt(download) }}>Export as JSON lines</button>
+        <button type='button' disabled={isBusy} onClick={run}>Export as JSON lines</button>
       </div>
-      {error !== undefined && <Failed error={error} onRetry={() => { void attempt(download) }} />}
+      {failure}
       <Paged of={lines} what='Lines' empty={<Empty><p>No lines match.</p></Empty>}>
         {(results) => (
           <Rows
