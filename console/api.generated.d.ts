@@ -3633,32 +3633,21 @@ export interface components {
             tables: ("events" | "persons" | "merges")[];
             /** @description Only the credentials can be changed. */
             target: {
-                /** @default  */
-                access_key_id: string;
-                /** @default  */
-                bucket: string;
-                /**
-                 * @description Service URL; empty: Amazon S3 in the region.
-                 * @default
-                 */
-                endpoint: string;
+                access_key_id?: string;
+                bucket?: string;
+                /** @description Service URL; empty: Amazon S3 in the region. */
+                endpoint?: string;
                 /**
                  * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.
                  * @enum {string}
                  */
                 kind: "folder" | "s3";
-                /**
-                 * @description Prefix of every object name, such as `millrace/`.
-                 * @default
-                 */
-                prefix: string;
-                /** @default us-east-1 */
-                region: string;
-                /**
-                 * @description Returned as ********; send ******** to keep the stored key.
-                 * @default
-                 */
-                secret_access_key: string;
+                /** @description Prefix of every object name, such as `millrace/`. */
+                prefix?: string;
+                /** @description Default: us-east-1. */
+                region?: string;
+                /** @description Returned as ********; send ******** to keep the stored key. */
+                secret_access_key?: string;
             };
             /** @description Id of the project. */
             team_id: number;
@@ -9162,31 +9151,20 @@ export interface operations {
                     tables?: ("events" | "persons" | "merges")[];
                     /** @description Only the credentials can be changed. */
                     target: {
-                        /** @default  */
                         access_key_id?: string;
-                        /** @default  */
                         bucket?: string;
-                        /**
-                         * @description Service URL; empty: Amazon S3 in the region.
-                         * @default
-                         */
+                        /** @description Service URL; empty: Amazon S3 in the region. */
                         endpoint?: string;
                         /**
                          * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.
                          * @enum {string}
                          */
                         kind: "folder" | "s3";
-                        /**
-                         * @description Prefix of every object name, such as `millrace/`.
-                         * @default
-                         */
+                        /** @description Prefix of every object name, such as `millrace/`. */
                         prefix?: string;
-                        /** @default us-east-1 */
+                        /** @description Default: us-east-1. */
                         region?: string;
-                        /**
-                         * @description Returned as ********; send ******** to keep the stored key.
-                         * @default
-                         */
+                        /** @description Returned as ********; send ******** to keep the stored key. */
                         secret_access_key?: string;
                     };
                     readonly team_id?: unknown;
@@ -9300,31 +9278,20 @@ export interface operations {
                     tables?: ("events" | "persons" | "merges")[];
                     /** @description Only the credentials can be changed. */
                     target?: {
-                        /** @default  */
                         access_key_id?: string;
-                        /** @default  */
                         bucket?: string;
-                        /**
-                         * @description Service URL; empty: Amazon S3 in the region.
-                         * @default
-                         */
+                        /** @description Service URL; empty: Amazon S3 in the region. */
                         endpoint?: string;
                         /**
                          * @description folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.
                          * @enum {string}
                          */
                         kind: "folder" | "s3";
-                        /**
-                         * @description Prefix of every object name, such as `millrace/`.
-                         * @default
-                         */
+                        /** @description Prefix of every object name, such as `millrace/`. */
                         prefix?: string;
-                        /** @default us-east-1 */
+                        /** @description Default: us-east-1. */
                         region?: string;
-                        /**
-                         * @description Returned as ********; send ******** to keep the stored key.
-                         * @default
-                         */
+                        /** @description Returned as ********; send ******** to keep the stored key. */
                         secret_access_key?: string;
                     };
                     readonly team_id?: unknown;

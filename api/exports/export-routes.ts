@@ -20,7 +20,7 @@ const MAX_WINDOWS = 10_000
 
 const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
-const line = { type: 'string', maxLength: 1000, default: '' } as const
+const line = { type: 'string', maxLength: 1000 } as const
 
 /** What each field of a place in S3 is by default. A folder has none of them. */
 const NO_PLACE = {
@@ -35,7 +35,7 @@ const fields = {
     properties: {
       kind: { type: 'string', enum: ['folder', 's3'], description: 'folder: `MILLRACE_EXPORT_FOLDER` of the pipeline; no other field.' },
       endpoint: { ...line, description: 'Service URL; empty: Amazon S3 in the region.' },
-      region: { ...line, default: NO_PLACE.region },
+      region: { ...line, description: `Default: ${NO_PLACE.region}.` },
       bucket: line,
       prefix: { ...line, description: 'Prefix of every object name, such as `millrace/`.' },
       access_key_id: line,
