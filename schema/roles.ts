@@ -62,7 +62,8 @@ export function limitRights ({ scopes, projectIds, limits }: Limited, projectId:
 }
 
 const HOLDERS = {
-  viewer: VIEWER, 'viewer with sees_persons': scopesOf({ role: 'viewer', sees_persons: true }), editor: SCOPES_OF.editor, admin: SCOPES_OF.admin
+  viewer: VIEWER, 'viewer with sees_persons': scopesOf({ role: 'viewer', sees_persons: true }),
+  editor: SCOPES_OF.editor, admin: SCOPES_OF.admin
 }
 
 /**
@@ -74,7 +75,8 @@ export function requireRight (limited: Limited, projectId: number | null, wanted
   requireScope(limited.scopes, wanted)
   const rights = limitRights(limited, projectId)
   if (allowsScope(rights.scopes, wanted)) return rights
-  const roles = limited.limits.flat().filter(({ project_id: id }) => id === null || projectId === null || id === projectId)
+  const roles = limited.limits.flat()
+    .filter(({ project_id: id }) => id === null || projectId === null || id === projectId)
   const names = [...new Set(roles.map(({ role }) => role))].join(' and ')
   const holders = Object.entries(HOLDERS).filter(([, scopes]) => allowsScope(scopes, wanted)).map(([name]) => name)
   throw new HttpError(403, 'authentication_error', 'permission_denied',

@@ -59,8 +59,10 @@ export async function propertyDefinitionRoutes (
   routes.get('/', {
     summary: 'List property definitions', query: propertyDefinitionQuerySchema, answer: definitionPageSchema(one),
     description: 'Properties seen on event_names first, then by name.'
-  }, async (request, access, reply) => await answerDefinitions(
-    sql, propertyDefinitionList(sql, access, request.query), { request, reply, publicUrl, projectId: access.projectId }))
+  }, async (request, access, reply) => {
+    const list = propertyDefinitionList(sql, access, request.query)
+    return await answerDefinitions(sql, list, { request, reply, publicUrl, projectId: access.projectId })
+  })
 
   routes.get('/volumes', {
     summary: 'Count events by property', query: volumesQuery,

@@ -75,8 +75,11 @@ export async function toEventFilter (
   })
 }
 
-function readPeriod (filter: string, given: { from?: string | undefined, to?: string | undefined }): { from: number | undefined, to: number | undefined } {
-  const [from, to] = [readTime(given.from), readTime(given.to)]
+/** @throws {HttpError} 400 for one that has no time. */
+function readPeriod (
+  filter: string, asked: Pick<Value<typeof eventFilterSchema>, 'from' | 'to'>
+): Record<'from' | 'to', number | undefined> {
+  const [from, to] = [readTime(asked.from), readTime(asked.to)]
   if (from !== undefined && to !== undefined && from >= to) throw invalidField(`${filter}__to`, 'It must be after from.')
   return { from, to }
 }
