@@ -82,6 +82,11 @@ export function invalidField (attr: string, detail: string, code = 'invalid_inpu
   return new HttpError(400, 'validation_error', code, detail, { attr, cause })
 }
 
+/** 403 for a right that is missing; `attr` names the field that needs it. */
+export function forbidden (detail: string, attr?: string): HttpError {
+  return new HttpError(403, 'authentication_error', 'permission_denied', detail, attr === undefined ? {} : { attr })
+}
+
 export type HttpErrorType =
   | 'validation_error'
   | 'authentication_error'

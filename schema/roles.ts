@@ -1,5 +1,5 @@
 /** What people may do: roles are named sets of scopes, in one project or in all. */
-import { HttpError } from '../engines/errors.ts'
+import { forbidden } from '../engines/errors.ts'
 import { allowsScope, requireScope, type Scope, SCOPE_OBJECTS, type ScopeObject } from './scopes.ts'
 
 export const ROLES = ['viewer', 'editor', 'admin'] as const
@@ -79,8 +79,7 @@ export function requireRight (limited: Limited, projectId: number | null, wanted
     .filter(({ project_id: id }) => id === null || projectId === null || id === projectId)
   const names = [...new Set(roles.map(({ role }) => role))].join(' and ')
   const holders = Object.entries(HOLDERS).filter(([, scopes]) => allowsScope(scopes, wanted)).map(([name]) => name)
-  throw new HttpError(403, 'authentication_error', 'permission_denied',
-    `${names === '' ? 'A user without a role' : `The role ${names}`} lacks the right '${wanted}'. Roles that have it: ${holders.join(', ')}.`)
+  throw forbidden(`${names === '' ? 'A user without a role' : `The role ${names}`} lacks the right '${wanted}'. Roles that have it: ${holders.join(', ')}.`)
 }
 
 /** Whether SQL may be run, which reads persons of all projects: rights in one of them do not reach the others. */

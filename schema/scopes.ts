@@ -1,4 +1,4 @@
-import { HttpError } from '../engines/errors.ts'
+import { forbidden } from '../engines/errors.ts'
 
 /** What a personal key may be limited to. */
 export const SCOPE_OBJECTS = [
@@ -30,5 +30,5 @@ export function isScope (text: string): boolean {
 /** @throws {HttpError} 403 `permission_denied` unless the scopes of the key include the wanted one. */
 export function requireScope (scopes: readonly string[], wanted: Scope | '*'): void {
   if (allowsScope(scopes, wanted)) return
-  throw new HttpError(403, 'authentication_error', 'permission_denied', `API key missing required scope '${wanted}'.`)
+  throw forbidden(`API key missing required scope '${wanted}'.`)
 }

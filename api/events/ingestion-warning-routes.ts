@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../engines/errors.ts'
+import { forbidden } from '../../engines/errors.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional, string, time } from '../http/json-schema.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
@@ -50,9 +50,7 @@ export async function ingestionWarningRoutes (
   }, async ({ query: { hours, unassigned } }, { projectId, maySql }) => {
     const minute = Math.floor(deps.now() / 60_000) * 60
     const from = minute - hours * 3600
-    if (unassigned && !maySql) {
-      throw new HttpError(403, 'authentication_error', 'permission_denied', 'Requests without a project need the right to read persons of all projects.')
-    }
+    if (unassigned && !maySql) throw forbidden('Requests without a project need the right to read persons of all projects.')
     const projects = unassigned ? [projectId, NO_PROJECT] : [projectId]
     const results = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
     return { from: new Date(from * 1000).toISOString(), results }

@@ -2,7 +2,7 @@ import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
 import { fieldsOf } from '../../engines/fields.ts'
-import { HttpError } from '../../engines/errors.ts'
+import { forbidden, HttpError } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -103,13 +103,13 @@ export function accessOf (request: FastifyRequest): Access {
 /** @throws {HttpError} 403 for a key or a user limited to some projects. */
 export function requireAllProjects ({ projectIds, isSession }: Access): void {
   if (projectIds === null) return
-  throw new HttpError(403, 'authentication_error', 'permission_denied', `This route is about the whole installation, and your ${isSession ? 'role' : 'key'} is limited to some projects.`)
+  throw forbidden(`This route is about the whole installation, and your ${isSession ? 'role' : 'key'} is limited to some projects.`)
 }
 
 /** @throws {HttpError} 403 for a key of some projects, and for roles that do not see persons of all projects. */
 export function requireSql (access: Access): void {
   requireAllProjects(access)
-  if (!access.maySql) throw new HttpError(403, 'authentication_error', 'permission_denied', 'SQL reads persons, which your role does not see.')
+  if (!access.maySql) throw forbidden('SQL reads persons, which your role does not see.')
 }
 
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
+import { forbidden, type HttpError } from '../../engines/errors.ts'
 import { isFields } from '../../engines/fields.ts'
 import { maskAddresses } from '../../engines/mail-addresses.ts'
 import { invalidCursor } from '../http/list-queries.ts'
@@ -81,8 +81,7 @@ function refuseHidden (value: unknown, path: readonly string[]): void {
 }
 
 function hidden (what: string, path: readonly string[]): HttpError {
-  return new HttpError(403, 'authentication_error', 'permission_denied',
-    `${what} identifies persons, which your role does not see. Ask an administrator for a role with sees_persons.`, { attr: path.join('__') })
+  return forbidden(`${what} identifies persons, which your role does not see. Ask an administrator for a role with sees_persons.`, path.join('__'))
 }
 
 /** Marks conditions and breakdowns, which have an operator or a limit. */

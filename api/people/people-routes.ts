@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { addressOf, passwordSchema } from '../../console/server/session-routes.ts'
 import { hashToken, mintToken } from '../../console/server/sessions.ts'
-import { HttpError, invalidField, MillraceError } from '../../engines/errors.ts'
+import { forbidden, HttpError, invalidField, MillraceError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { selectRoles } from '../../platform/directory/read-keys.ts'
 import { type Membership, ROLES } from '../../schema/roles.ts'
@@ -209,10 +209,6 @@ function refuseOneself (makers: readonly number[], id: number, field: string): v
 
 function isAdministration ({ project_id: projectId, role }: Membership): boolean {
   return projectId === null && role === 'admin'
-}
-
-function forbidden (detail: string): HttpError {
-  return new HttpError(403, 'authentication_error', 'permission_denied', detail)
 }
 
 function throwInvalid (error: unknown): never {

@@ -1,4 +1,4 @@
-import { HttpError } from '../../engines/errors.ts'
+import { forbidden, HttpError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import type { Rights } from '../../schema/roles.ts'
 import { allowsScope, type Scope } from '../../schema/scopes.ts'
@@ -69,7 +69,7 @@ export async function lockKey (
   if (key === undefined) throw notFound()
   const isOwn = key.is_current || (access.isSession && key.user.id === access.userId)
   if ((isEnding && isOwn) || isWithin({ scopes: key.scopes, projectIds: key.scoped_teams }, access)) return key
-  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key has more rights than yours.')
+  throw forbidden('This key has more rights than yours.')
 }
 
 /** The key that creates another one, which lasts no longer than it and is revoked with it. */

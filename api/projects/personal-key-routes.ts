@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError, invalidField } from '../../engines/errors.ts'
+import { forbidden, invalidField } from '../../engines/errors.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { isScope, SCOPE_OBJECTS } from '../../schema/scopes.ts'
@@ -126,7 +126,7 @@ async function rotateKey (
     const maker = await readMaker(tx, access)
     const old = await lockKey(tx, id, access)
     if (!isUsable(old, now())) throw invalidField('id', 'It can no longer be used: create a new key.')
-    if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key expires later than yours.')
+    if (outlasts(old.expires_at, maker)) throw forbidden('This key expires later than yours.')
     const madeBy = [...new Set([...old.made_by, ...maker.id === null ? [] : [maker.id]])]
     const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt, made_by_users: makers } = old
     const madeByUsers = [...makers, ...maker.users]

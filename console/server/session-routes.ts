@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { HttpError, invalidField } from '../../engines/errors.ts'
+import { forbidden, HttpError, invalidField } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -195,7 +195,7 @@ function refuseForeign ({ method, headers }: FastifyRequest): void {
   const isForeign = site !== undefined && site !== 'same-origin' && site !== 'none'
   const isMarked = method === 'GET' || headers[CONSOLE_HEADER] !== undefined
   if (isForeign || !isMarked) {
-    throw new HttpError(403, 'authentication_error', 'permission_denied', 'Only the console itself may send this request.')
+    throw forbidden('Only the console itself may send this request.')
   }
 }
 

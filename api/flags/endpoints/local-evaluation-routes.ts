@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { hasEntityTag } from '../../../engines/body/entity-tag.ts'
-import { HttpError } from '../../../engines/errors.ts'
+import { forbidden } from '../../../engines/errors.ts'
 import { requireRight } from '../../../schema/roles.ts'
 import { requireScope } from '../../../schema/scopes.ts'
 import { readPersonalKey } from '../../http/personal-key-access.ts'
@@ -72,12 +72,10 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
     ? await resolveProject(text, projectId, deps)
     // A parameter that is given twice is an array, and not a key.
     : await resolveProject(typeof token === 'string' ? token : null, undefined, deps)
-  if (key.projectIds !== null && !key.projectIds.includes(found)) {
-    throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
-  }
+  if (key.projectIds?.includes(found) === false) throw forbidden('The API key may not read this project.')
   const { seesPersons } = requireRight(key, found, 'feature_flag:read')
   // Conditions name persons; with masked ones an SDK would decide otherwise.
-  if (!seesPersons) throw new HttpError(403, 'authentication_error', 'permission_denied', 'Definitions of flags name persons, which the owner of the API key does not see.')
+  if (!seesPersons) throw forbidden('Definitions of flags name persons, which the owner of the API key does not see.')
   return found
 }
 
