@@ -41,7 +41,7 @@ export const eventFilterSchema = optional({
 export async function findMatchingIds (
   clickhouse: ClickHouse, project: number, { from, to, ...filter }: Value<typeof personFilterSchema>
 ): Promise<string[]> {
-  const params = defined({ ...filter, ...readPeriod('persons', { from, to }) })
+  const params = defined({ ...filter, ...readPeriod('persons', from, to) })
   const ofEvents = conditionsOf({
     event: 'event = {event: String}', from: 'seen.timestamp >= fromUnixTimestamp64Milli({from: Int64})',
     to: 'seen.timestamp < fromUnixTimestamp64Milli({to: Int64})'
@@ -71,15 +71,15 @@ export async function toEventFilter (
   const persons = ofPerson === undefined ? ofId : ofId?.filter((each) => ofPerson.includes(each)) ?? ofPerson
   return defined({
     ...filter, persons, groupType, groupKey: key === undefined ? undefined : toGroupKey(key),
-    ...readPeriod('events', { from, to })
+    ...readPeriod('events', from, to)
   })
 }
 
 /** @throws {HttpError} 400 for one that has no time. */
 function readPeriod (
-  filter: string, asked: Pick<Value<typeof eventFilterSchema>, 'from' | 'to'>
+  filter: string, begin: string | undefined, end: string | undefined
 ): Record<'from' | 'to', number | undefined> {
-  const [from, to] = [readTime(asked.from), readTime(asked.to)]
+  const [from, to] = [readTime(begin), readTime(end)]
   if (from !== undefined && to !== undefined && from >= to) throw invalidField(`${filter}__to`, 'It must be after from.')
   return { from, to }
 }
