@@ -264,8 +264,8 @@ async function compact ({ sql, clickhouse }: Installation): Promise<Map<string, 
     (await queryRows(clickhouse, 'SELECT 1 FROM system.parts WHERE database = currentDatabase() AND NOT active AND remove_time <= {now:DateTime} LIMIT 1', { now })).length === 0
   // Of parts that replaced one another ClickHouse removes one in a round, and rounds are up to ten minutes apart.
   await waitFor(isGone, { timeoutMs: 1_500_000, everyMs: 1000 })
-  // Statistics have the most frequent values of each column.
-  await sql.unsafe('VACUUM (FULL, ANALYZE)')
+  // Frequent values of each column: ANALYZE keeps those of a table that is empty now, and VACUUM FULL rewrites them.
+  for (const statement of ['DELETE FROM pg_statistic', 'VACUUM FULL', 'ANALYZE']) await sql.unsafe(statement)
   // Files of the log are used again, with what they had.
   await sql.unsafe('ALTER SYSTEM SET wal_recycle = off')
   await sql.unsafe('SELECT pg_reload_conf()')
