@@ -5,13 +5,15 @@
  *     npm run check:cluster [-- --keep]     # Linux on x64 with java, gcc, apt-get and dpkg; about ten minutes
  *
  * Each step stands for a promise of `docs/run/scaling.md`; prints one line each and exits with 1 when one does not
- * hold. `--keep` leaves the folder with the logs. What the cluster is and is not: `start-lab.ts`.
+ * hold. `--keep` leaves the folder with the logs; `--until 'persons are merged'` ends after the step with these words.
+ * What the cluster is and is not: `start-lab.ts`.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import { type ClickHouse, connectClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { CHECKED_LOGINS, variableOf } from '../../../cli/commands/check-logins.ts'
 import { runCli } from '../../../cli/run-cli.ts'
@@ -30,6 +32,7 @@ import { repairAndErase } from './repair-and-erase.ts'
 import { recordStatements, type RefusedStatement } from './record-statements.ts'
 import { LAB_CLUSTER, type LabNode, startLab } from './start-lab.ts'
 
+const { values: { keep: keepsLogs, until } } = parseArgs({ options: { keep: { type: 'boolean', default: false }, until: { type: 'string' } } })
 const TOPOLOGY = { cluster: LAB_CLUSTER }
 const OWNER = 'millrace_owner'
 const WAIT_MS = 120_000
@@ -47,6 +50,7 @@ const keep: Supervise = async (name, start) => {
 }
 const closers: (() => Promise<unknown>)[] = []
 let failures = 0
+let isOver = false
 process.once('SIGINT', () => giveUp.abort())
 try {
   await walk()
@@ -56,13 +60,14 @@ try {
 }
 for (const part of parts.reverse()) await part.stop()
 for (const close of closers.reverse()) await close()
-if (process.argv.includes('--keep')) process.stdout.write(`logs: ${dataDir}\n`)
+if (keepsLogs) process.stdout.write(`logs: ${dataDir}\n`)
 else await rm(dataDir, { recursive: true, force: true })
-process.stdout.write(failures === 0 ? 'the cluster does what docs/run/scaling.md says\n' : `${failures} steps failed\n`)
+process.stdout.write(failures > 0 ? `${failures} steps failed\n` : `the cluster does what docs/run/scaling.md says${isOver ? ', as far as was asked' : ''}\n`)
 process.exit(failures === 0 ? 0 : 1)
 
 /** Runs one step; later steps run even if it fails. It returns a remark. */
 async function step (name: string, run: () => Promise<string | undefined>): Promise<void> {
+  if (isOver) return
   const startedAt = performance.now()
   giveUp.signal.throwIfAborted()
   const outcome = await run().then((said) => `ok    ${name}${said === undefined ? '' : `: ${said}`}`, (error: unknown) => {
@@ -70,6 +75,7 @@ async function step (name: string, run: () => Promise<string | undefined>): Prom
     return `FAIL  ${name}: ${error instanceof Error ? error.message : String(error)}`
   })
   process.stdout.write(`${((performance.now() - startedAt) / 1000).toFixed(1).padStart(6)} s  ${outcome}\n`)
+  isOver = until !== undefined && name.includes(until)
 }
 
 interface Health { parts: { name: string, answering?: number, all?: number }[] }
