@@ -3,10 +3,11 @@ import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type Anonymised, anonymiseValue } from '../../schema/wire/anonymise.ts'
+import { postCopies, postTombstones } from '../../platform/postgres/post-copies.ts'
+import { type Anonymised, anonymiseValue, idOf } from '../../schema/wire/anonymise.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { noCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
-import { clearSamples, type ErasedPersons, leaveCohorts, postCopies, postTombstones } from './delete-person.ts'
+import { clearSamples, type ErasedPersons, leaveCohorts } from './delete-person.ts'
 
 /**
  * Gives persons, and groups that are named like them, random ids in Postgres, with copies for ClickHouse. A person
@@ -22,13 +23,14 @@ export async function anonymisePersons (
   await leaveCohorts(transaction, projectId, uuids)
   const copies = noCopies()
   const common = { project_id: projectId, version, is_deleted: 0 } as const
+  const renamed = new Map(ids.map((id) => [personUuid(projectId, id), personUuid(projectId, by.ids[id] ?? '')]))
   for (const { id, uuid } of persons) {
     const [person] = await transaction<[{ properties: string, isIdentified: boolean, createdAt: Date, own: string[] }]>`
       SELECT properties::text AS properties, is_identified AS "isIdentified", created_at AS "createdAt",
         ARRAY(SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id) AS own
       FROM persons WHERE id = ${id}`
-    const origin = person.own.find((each) => personUuid(projectId, each) === uuid)
-    const now = origin === undefined ? randomUUID() : personUuid(projectId, by.ids[origin] ?? '')
+    const now = renamed.get(uuid) ?? randomUUID()
+    renamed.set(uuid, now)
     const properties = anonymiseValue(parseStoredJson(person.properties), by)
     await transaction`
       UPDATE persons SET uuid = ${now}, properties = ${stringifyJson(properties)}::text::jsonb, version = ${version},
@@ -46,6 +48,7 @@ export async function anonymisePersons (
   }
   await postTombstones(transaction, { projectId, uuids: persons.map(({ uuid }) => uuid), version })
   await renameIds(transaction, { sql, projectId, by, version })
+  await renameRepairs(transaction, { sql, projectId, by, renamed })
   for (const group of await transaction<{ type: string, key: string, index: number, properties: string, createdAt: Date }[]>`
     SELECT group_type AS type, group_key AS key, group_type_index AS index, properties::text AS properties, groups.created_at AS "createdAt"
     FROM groups JOIN group_types USING (project_id, group_type_index) WHERE project_id = ${projectId} AND group_key = ANY (${Object.values(by.ids)})`) {
@@ -75,11 +78,21 @@ async function renameIds (
       UPDATE groups SET group_key = ${by.ids[key] ?? key}, properties = ${stringifyJson(anonymiseValue(parseStoredJson(properties), by))}::text::jsonb,
         version = ${version} WHERE project_id = ${projectId} AND group_key = ${key}`
   }
-  for (const { id, ...repair } of await transaction<{ id: number, distinctIds: string[], parts: string[][] | null }[]>`
-    SELECT id, distinct_ids AS "distinctIds", parts FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${Object.keys(by.ids)}`) {
-    const rename = (id: string): string => by.ids[id] ?? id
+}
+
+/** Repairs, also open ones, name the persons as well: their uuids would tell whose the random ids are. */
+async function renameRepairs (
+  transaction: TransactionSql,
+  { sql, projectId, by, renamed }: { sql: Sql, projectId: number, by: Anonymised, renamed: ReadonlyMap<string, string> }
+): Promise<void> {
+  for (const { id, ...repair } of await transaction<{ id: number, person: string, persons: string[] | null, distinctIds: string[], parts: string[][] | null }[]>`
+    SELECT id, person_uuid AS person, person_uuids AS persons, distinct_ids AS "distinctIds", parts FROM person_repairs
+    WHERE project_id = ${projectId} AND (distinct_ids && ${Object.keys(by.ids)} OR person_uuid = ANY (${[...renamed.keys()]}::uuid[]))`) {
+    const rename = (id: string): string => idOf(id, by)
+    const renamePerson = (uuid: string): string => renamed.get(uuid) ?? uuid
     const parts = repair.parts?.map((part) => part.map(rename)) ?? null
     await transaction`
-      UPDATE person_repairs SET distinct_ids = ${repair.distinctIds.map(rename)}, parts = ${parts && sql.json(parts)}::jsonb WHERE id = ${id}`
+      UPDATE person_repairs SET person_uuid = ${renamePerson(repair.person)}, person_uuids = ${repair.persons && repair.persons.map(renamePerson)}::uuid[],
+        distinct_ids = ${repair.distinctIds.map(rename)}, parts = ${parts && sql.json(parts)}::jsonb WHERE id = ${id}`
   }
 }

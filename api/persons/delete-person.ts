@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
+import { postTombstones } from '../../platform/postgres/post-copies.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
-import { COPY_TABLES, encodeCopies, noCopies, type PersonsCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
 import { findPersonByUuid } from './find-person.ts'
 
 interface DeletedPerson { projectId: number, uuid: string, withEvents: boolean }
@@ -101,24 +101,4 @@ export async function leaveCohorts (
 ): Promise<void> {
   await transaction`
     DELETE FROM cohort_people WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${projectId}) AND person = ANY (${[...uuids]}::uuid[])`
-}
-
-/** Hides persons from queries at once, long before their rows are deleted. */
-export async function postTombstones (
-  transaction: TransactionSql,
-  { projectId, uuids, version }: { projectId: number, uuids: readonly string[], version: number }
-): Promise<void> {
-  const persons = uuids.map((uuid) => ({
-    project_id: projectId, person_id: uuid, properties: {}, is_identified: false, created_at: toCopyTime(0), version,
-    is_deleted: 1 as const
-  }))
-  await postCopies(transaction, { ...noCopies(), persons })
-}
-
-export async function postCopies (transaction: TransactionSql, copies: PersonsCopies): Promise<void> {
-  for (const target of COPY_TABLES) {
-    for (const { rows, rowCount } of encodeCopies(copies[target])) {
-      await transaction`INSERT INTO persons_outbox (target, rows, row_count) VALUES (${target}, ${rows}, ${rowCount})`
-    }
-  }
 }

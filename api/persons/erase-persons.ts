@@ -34,24 +34,17 @@ export async function findErased (
 ): Promise<ErasedPersons> {
   const persons = await sql<{ id: number, uuid: string }[]>`
     SELECT id, uuid FROM persons WHERE id IN (
-      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ANY (${[...asked]}))`
+      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ANY (${[...asked]})) ORDER BY id`
   const known = await sql<{ id: string }[]>`
-    SELECT distinct_id AS id FROM person_distinct_ids WHERE person_id = ANY (${persons.map(({ id }) => id)}::bigint[])`
+    SELECT distinct_id AS id FROM person_distinct_ids WHERE person_id = ANY (${persons.map(({ id }) => id)}::bigint[]) ORDER BY id`
   const ids = [...new Set([...asked, ...known.map(({ id }) => id)])]
   const uuids = [...new Set([...persons.map(({ uuid }) => uuid), ...ids.map((id) => personUuid(projectId, id))])]
   return { projectId, ids, persons, uuids }
 }
 
-/**
- * The distinct id of an event that waits to be sent, which comes before its properties, or of each sample; and within
- * which characters it stands. Each is looked at once, for any number of ids.
- */
-const NAMED = '"distinct_id":("(?:[^"\\\\]|\\\\.)*")'
-const NAMED_WITHIN = 20_000
-
-/** Counts what both stores have of these ids. */
-export async function countErased (
-  { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }, { projectId, ids, persons, uuids }: ErasedPersons
+/** Counts what changes under the persons lock. */
+export async function countKnown (
+  sql: Sql | TransactionSql, { projectId, ids, persons, uuids }: ErasedPersons
 ): Promise<Found[]> {
   const rowIds = persons.map(({ id }) => id)
   const [counts] = await sql<[Record<string, number>]>`
@@ -62,51 +55,72 @@ export async function countErased (
           AND person = ANY (${uuids}::uuid[])) AS cohort_memberships,
       (SELECT count(*)::int FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${ids})) AS flag_hash_keys,
       (SELECT count(*)::int FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${ids}) AS person_repairs,
-      (SELECT count(*)::int FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})) AS groups,
-      (SELECT count(*)::int FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND type IN ('event', 'events')
-        AND EXISTS (SELECT FROM regexp_matches(left(data, ${NAMED_WITHIN}), ${NAMED}, CASE type WHEN 'events' THEN 'g' ELSE '' END) AS named
-          WHERE named[1] = ANY (${ids.map((id) => JSON.stringify(id))}::text[]))) AS notifications`
-  const stored = { events: 0, samples: 0 }
+      (SELECT count(*)::int FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})) AS groups`
+  return toFound(counts)
+}
+
+/** Counts what the pipeline will delete: in ClickHouse, and in the queue of notifications. Takes long. */
+export async function countLater (
+  { sql, clickhouse }: { sql: Sql | TransactionSql, clickhouse: ClickHouse },
+  { projectId, ids, uuids }: ErasedPersons, filter?: ErasedEvents | null
+): Promise<Found[]> {
+  if (filter != null) {
+    const { where, params } = erasedCondition(filter, projectId)
+    const [row] = await queryRows<{ events: string }>(clickhouse, `SELECT count() AS events FROM events WHERE ${where} SETTINGS final = 1`, params)
+    return toFound({ events: Number(row?.events) })
+  }
+  const later = { events: 0, warning_samples: 0, notifications: await countQueued(sql, projectId, ids) }
   for (let at = 0; at < ids.length || at < uuids.length; at += CHUNK_IDS) {
     const [row] = await queryRows<{ events: string, samples: string }>(clickhouse, `
       SELECT (SELECT count() FROM events WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1) AS events,
         (SELECT count() FROM ingestion_warnings_by_source WHERE project_id = {project: UInt32}
           AND (hasAny(samples.distinct_id, {ids: Array(String)}) OR hasAny(samples.value, {ids: Array(String)}))) AS samples`,
     { project: projectId, uuids: uuids.slice(at, at + CHUNK_IDS), ids: ids.slice(at, at + CHUNK_IDS) })
-    stored.events += Number(row?.events)
-    stored.samples += Number(row?.samples)
+    later.events += Number(row?.events)
+    later.warning_samples += Number(row?.samples)
   }
-  return [
-    { where: 'events', count: stored.events }, { where: 'warning_samples', count: stored.samples },
-    ...Object.entries(counts).map(([where, count]) => ({ where, count }))
-  ]
+  return toFound(later)
 }
 
-/** Counts the events that match a filter. */
-export async function countMatching (
-  clickhouse: ClickHouse, projectId: number, filter: ErasedEvents
-): Promise<Found[]> {
-  const { where, params } = erasedCondition(filter, projectId)
-  const [row] = await queryRows<{ events: string }>(clickhouse, `
-    SELECT count() AS events FROM events WHERE ${where} SETTINGS final = 1`, params)
-  return [{ where: 'events', count: Number(row?.events) }]
+/**
+ * The distinct id of an event that waits to be sent, which comes before its properties, or of each sample; and within
+ * which characters it stands. Each is looked at once, for any number of ids.
+ */
+const NAMED = '"distinct_id":("(?:[^"\\\\]|\\\\.)*")'
+const NAMED_WITHIN = 20_000
+
+/** The number of notifications that name a distinct id as that of an event. */
+export async function countQueued (
+  sql: Sql | TransactionSql, projectId: number, ids: readonly string[]
+): Promise<number> {
+  const [row] = await sql<[{ count: number }]>`
+    SELECT count(*)::int AS count FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND type IN ('event', 'events')
+      AND EXISTS (SELECT FROM regexp_matches(left(data, ${NAMED_WITHIN}), ${NAMED}, CASE type WHEN 'events' THEN 'g' ELSE '' END) AS named
+        WHERE named[1] = ANY (${ids.map((id) => JSON.stringify(id))}::text[]))`
+  return row.count
+}
+
+function toFound (counts: Readonly<Record<string, number>>): Found[] {
+  return Object.entries(counts).map(([where, count]) => ({ where, count }))
 }
 
 /**
  * Deletes them in Postgres and records the erasure; the pipeline deletes the rest. What was on its way is left out by
  * the record.
  *
- * @returns the id of the record; null when the project does not exist.
+ * @param count  What the record has as found; under the lock, as another erasure may have come before.
+ * @returns the id of the record, and all distinct ids that it concerns; null when the project does not exist.
  */
 export async function recordErasure (
-  sql: Sql, projectId: number, { ids: asked, filter = null, removed = null, again }: Erasure, found: readonly Found[]
-): Promise<{ id: number, deletion: number } | null> {
+  sql: Sql, projectId: number, { ids: asked, filter = null, removed = null, again }: Erasure,
+  count?: (erased: ErasedPersons, transaction: TransactionSql) => Promise<Found[]>
+): Promise<{ id: number, deletion: number, ids: string[], found: Found[] } | null> {
   return await sql.begin(async (transaction) => {
     const version = (await lockPersons(transaction, [projectId])).get(projectId)
     if (version === undefined) return null
-    // Under the lock, as a merge may have come between.
     const erased = await findErased(transaction, projectId, asked)
     const { ids, uuids } = erased
+    const found = await count?.(erased, transaction) ?? []
     if (removed === null) {
       await removePersons(transaction, erased, version)
       await transaction`DELETE FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})`
@@ -125,10 +139,10 @@ export async function recordErasure (
     const [erasure] = await transaction<[{ id: number }]>`
       INSERT INTO erasures (project_id, salt, hashes, requested_at, deletion_id, found, filter, removed_properties)
       VALUES (${projectId}, ${salt}, ${hashes}, coalesce(${requestedAt}, now()), ${deletion.id},
-        ${sql.json([...found])}::jsonb, ${matching}::jsonb, ${removed && [...removed]}::text[]) RETURNING id`
+        ${sql.json(found)}::jsonb, ${matching}::jsonb, ${removed && [...removed]}::text[]) RETURNING id`
     await transaction`
       UPDATE persons_projects SET erased_at = greatest(erased_at, coalesce(${requestedAt}, now())) WHERE project_id = ${projectId}`
-    return { id: erasure.id, deletion: deletion.id }
+    return { id: erasure.id, deletion: deletion.id, ids, found }
   })
 }
 

@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { invalidField } from '../../engines/errors.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { toErasedEvents } from '../../schema/wire/erased-ids.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
@@ -11,8 +12,8 @@ import { array, bodyOf, object, type Row, string, timeOrNull, type Value } from 
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
-import { waitForDeletion } from './delete-person.ts'
-import { countErased, countMatching, eraseLetters, type Erasure, findErased, type Found, recordErasure } from './erase-persons.ts'
+import { type ErasedPersons, waitForDeletion } from './delete-person.ts'
+import { countKnown, countLater, eraseLetters, type Erasure, findErased, type Found, recordErasure } from './erase-persons.ts'
 import { appendErasures } from './erasure-file.ts'
 import { eventFilterSchema, findMatchingIds, personFilterSchema, toEventFilter } from './matching-persons.ts'
 
@@ -52,7 +53,7 @@ interface ErasureDeps { sql: Sql, clickhouse: ClickHouse, nats: NatsOnDemand, pu
 export async function erasureRoutes (
   app: FastifyInstance, deps: ErasureDeps
 ): Promise<void> {
-  const { sql, nats, publicUrl } = deps
+  const { sql, clickhouse, nats, publicUrl } = deps
   const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
   app.addSchema(erasureSchema)
 
@@ -62,19 +63,27 @@ export async function erasureRoutes (
     body: bodySchema, answer: answerSchema, config: { hasSecretBody: true }
   }, async ({ body }, { projectId }) => {
     const { dry_run: dryRun = false } = body
-    const { counts, ...erasure } = await findAsked(deps, projectId, body).catch((error: unknown) => {
-      throw describeClickHouseError(error, 'which has the events')
-    })
-    const record = dryRun ? null : orNotFound(await recordErasure(sql, projectId, erasure, counts))
+    const describe = (error: unknown): never => { throw describeClickHouseError(error, 'which has the events') }
+    const erasure = await findAsked(clickhouse, projectId, body).catch(describe)
+    const { filter } = erasure
+    const before = await findErased(sql, projectId, erasure.ids)
+    const later = await countLater(deps, before, filter).catch(describe)
+    const count = async (erased: ErasedPersons, sql: Sql | TransactionSql): Promise<Found[]> => {
+      const isSame = isDeepStrictEqual(erased, before)
+      const then = isSame ? later : await countLater({ sql, clickhouse }, erased, filter).catch(describe)
+      return filter == null ? [...then, ...await countKnown(sql, erased)] : then
+    }
+    const record = dryRun ? null : orNotFound(await recordErasure(sql, projectId, erasure, count))
     // The next backup adds what cannot be written now.
     if (record !== null && deps.backupFolder) await appendErasures(sql, deps.backupFolder).catch(() => {})
+    const { ids, found } = record ?? { ids: before.ids, found: await count(before, sql) }
     const letters = await askStream(nats, { count: 0, shared: [] }, async (connection) =>
-      await eraseLetters(connection, projectId, erasure, dryRun))
-    const all = [...counts, { where: 'dead_letters', count: letters.count }]
+      await eraseLetters(connection, projectId, { ids, filter }, dryRun))
+    const all = [...found, { where: 'dead_letters', count: letters.count }]
     if (record !== null) await sql`UPDATE erasures SET found = ${sql.json(all)}::jsonb WHERE id = ${record.id}`
     return {
-      id: record?.id ?? null, distinct_ids: erasure.ids, found: all,
-      not_searched: listUnsearched(projectId, erasure.ids, letters.shared),
+      id: record?.id ?? null, distinct_ids: ids, found: all,
+      not_searched: listUnsearched(projectId, ids, letters.shared),
       done_at: record === null ? null : await waitForDeletion(sql, record.deletion, WAIT_MS)
     }
   })
@@ -97,11 +106,9 @@ export async function erasureRoutes (
   })
 }
 
-/** What a request is about, with what both stores have of it. */
 async function findAsked (
-  deps: ErasureDeps, projectId: number, body: Value<typeof bodySchema>
-): Promise<Erasure & { counts: Found[] }> {
-  const { sql, clickhouse } = deps
+  clickhouse: ClickHouse, projectId: number, body: Value<typeof bodySchema>
+): Promise<Erasure> {
   const { distinct_ids: ids, persons, events, anonymise = false, remove_properties: removed = [] } = body
   if ([ids, persons, events].filter((each) => each !== undefined).length !== 1) {
     throw invalidField('distinct_ids', 'Give exactly one of distinct_ids, persons and events.')
@@ -109,12 +116,10 @@ async function findAsked (
   if (!anonymise && removed.length > 0) throw invalidField('remove_properties', 'remove_properties needs anonymise.')
   if (events !== undefined) {
     if (anonymise) throw invalidField('anonymise', 'anonymise is for distinct_ids or persons.')
-    const filter = toErasedEvents(await toEventFilter(clickhouse, projectId, events), projectId)
-    return { ids: [], filter, counts: await countMatching(clickhouse, projectId, filter) }
+    return { ids: [], filter: toErasedEvents(await toEventFilter(clickhouse, projectId, events), projectId) }
   }
   const asked = ids?.map(toDistinctId) ?? await findMatchingIds(clickhouse, projectId, persons ?? {})
-  const erased = await findErased(sql, projectId, asked)
-  return { ids: erased.ids, removed: anonymise ? removed : null, counts: await countErased(deps, erased) }
+  return { ids: asked, removed: anonymise ? removed : null }
 }
 
 function listUnsearched (
@@ -125,7 +130,7 @@ function listUnsearched (
     ...ids.length === 0 ? [] : [{ what: 'properties and groups of the events of others', command: `SELECT uuid, event FROM events WHERE project_id = ${projectId} AND multiSearchAny(properties, [${texts}])` }],
     { what: 'tables and views of your own', command: "SELECT database, name FROM system.tables WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema')" },
     { what: 'the record of readings, which has what was searched for', command: 'GET /api/record' },
-    { what: 'files of Postgres: deleted rows and statistics, until they are vacuumed and analyzed', command: 'VACUUM (FULL, ANALYZE)' },
+    { what: 'files of Postgres: deleted rows, and statistics, which a plain ANALYZE may keep', command: 'DELETE FROM pg_statistic; VACUUM FULL; ANALYZE' },
     { what: 'backups: a restore erases again', command: 'npx millrace backups list' },
     ...letters.map((id) => ({ what: `dead letter ${id}, which has events of others`, command: `npx millrace dead-letters purge ${id} --yes` }))
   ]

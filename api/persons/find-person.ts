@@ -17,8 +17,10 @@ export async function findPersonByUuid (
   if (!UUID.test(uuid)) return null
   const known = await confirmPerson(deps.sql, projectId, uuid)
   if (known !== null) return known
-  const current = await readOverride(deps.clickhouse, projectId, uuid)
-  return current === null ? null : await confirmPerson(deps.sql, projectId, current)
+  const [override] = await queryRows<{ current: string }>(deps.clickhouse, `
+    SELECT person_id AS current FROM person_overrides FINAL WHERE project_id = {project: UInt32} AND old_person_id = {uuid: UUID}`,
+  { project: projectId, uuid }).catch((error: unknown) => { throw describeClickHouseError(error, 'which has the ids of merged persons') })
+  return override === undefined ? null : await confirmPerson(deps.sql, projectId, override.current)
 }
 
 /** Finds the person of a distinct id as an SDK sends it; null when it has none. */
@@ -30,13 +32,6 @@ export async function findPersonByDistinctId (
       SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${toDistinctId(distinctId)}
     )`
   return person?.uuid ?? null
-}
-
-async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<string | null> {
-  const [override] = await queryRows<{ person_id: string }>(clickhouse, `
-    SELECT person_id FROM person_overrides FINAL WHERE project_id = {project: UInt32} AND old_person_id = {uuid: UUID}`,
-  { project: projectId, uuid }).catch((error: unknown) => { throw describeClickHouseError(error, 'which has the ids of merged persons') })
-  return override?.person_id ?? null
 }
 
 async function confirmPerson (sql: Sql, projectId: number, uuid: string): Promise<string | null> {

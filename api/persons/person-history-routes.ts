@@ -8,7 +8,7 @@ import { notFound } from '../http/answer-errors.ts'
 import { array, object, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { readMerges } from './repair-routes.ts'
+import { mergeSchema, readMerges } from './repair-routes.ts'
 
 interface PersonStores {
   sql: Sql
@@ -50,15 +50,6 @@ const searchSchema = object({
   searched_properties: { type: 'boolean', description: 'false: ClickHouse is unavailable, so only ids were searched.' }
 })
 
-const mergeSchema = object({
-  uuid: { ...string, format: 'uuid', description: 'uuid of the event.' },
-  event: { ...string, description: '`$identify`, `$create_alias` or `$merge_dangerously`.' },
-  at: { ...time, description: 'When it was received.' },
-  distinct_id: { ...string, description: 'Its person survives.' },
-  other_distinct_id: { ...string, description: 'Its person is merged into the other one.' },
-  undone_at: { ...timeOrNull, description: 'When the merge was undone; null: it is in effect.' }
-})
-
 const historySchema = object({
   first_seen: { ...time, description: 'Time of the first event of the person, whenever it arrived. Without ClickHouse: `created_at`.' },
   changed_at: { ...timeOrNull, description: 'Last change of the person.' },
@@ -86,14 +77,17 @@ export async function personHistoryRoutes (app: FastifyInstance, stores: PersonS
 
 interface Found { by: MatchedBy, uuid: string }
 
+/** ClickHouse is unavailable. */
+function nullIfAway (error: unknown): null {
+  if (classifyClickHouseError(error).action !== 'retry') throw error
+  return null
+}
+
 /** Exact matches first. While ClickHouse is away, properties are not searched, which is said. */
 async function search (
   { sql, clickhouse }: PersonStores, projectId: number, text: string
 ): Promise<{ matches: PersonMatch[], searched_properties: boolean }> {
-  const byProperty = findByName({ sql, clickhouse }, projectId, text).catch((error: unknown) => {
-    if (classifyClickHouseError(error).action !== 'retry') throw error
-    return null
-  })
+  const byProperty = findByName({ sql, clickhouse }, projectId, text).catch(nullIfAway)
   const uuid = text.toLowerCase()
   // Without ClickHouse an id from before a merge is not found.
   const byUuid = await findPersonByUuid({ sql, clickhouse }, projectId, uuid).catch(() => null)
@@ -161,13 +155,9 @@ async function readHistory (stores: PersonStores, projectId: number, uuid: strin
       SELECT count(*)::integer AS count FROM person_distinct_ids WHERE person_id = ${person.id}::bigint`
   ])
   const ids = all.slice(0, SHOWN_IDS)
-  const unlessAway = (error: unknown): null => {
-    if (classifyClickHouseError(error).action !== 'retry') throw error
-    return null
-  }
   const [merges, first] = await Promise.all([
-    readMerges(stores, projectId, ids.map(({ distinct_id: id }) => id)).catch(unlessAway),
-    readFirstEvent(clickhouse, projectId, all.map(({ distinct_id: id }) => id)).catch(unlessAway)
+    readMerges(stores, projectId, ids.map(({ distinct_id: id }) => id)).catch(nullIfAway),
+    readFirstEvent(clickhouse, projectId, all.map(({ distinct_id: id }) => id)).catch(nullIfAway)
   ])
   // The event that made the person known may have been removed by retention.
   const firstSeen = first === null || first > person.created_at ? person.created_at : first

@@ -2,11 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { notFound, orNotFound } from '../http/answer-errors.ts'
-import { array, bodyOf, object, type Row, string, timeOrNull } from '../http/json-schema.ts'
+import { array, bodyOf, object, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
@@ -68,12 +69,11 @@ export async function repairRoutes (app: FastifyInstance, deps: RepairDeps): Pro
       }), type: ['object', 'null']
     }
   }, async ({ params: { id }, body }, { projectId }, reply) => {
-    const person = await readPerson(deps, projectId, id)
-    const parts = toParts(person, projectId, body ?? {})
-    const [{ id: repair }] = await sql<[{ id: number }]>`
-      INSERT INTO person_repairs (project_id, person_uuid, kind, parts, distinct_ids)
-      VALUES (${projectId}, ${person.uuid}, 'split', ${sql.json(parts)}::jsonb, ${parts.flat()}) RETURNING id`
-    return await answerWhenDone(sql, repair, reply)
+    const uuid = orNotFound(await findPersonByUuid(deps, projectId, id))
+    return await requestRepair(sql, { projectId, uuid }, reply, async (person) => {
+      const parts = toParts(person, projectId, body ?? {})
+      return { kind: 'split', parts, distinct_ids: parts.flat() }
+    })
   })
 
   routes.post('/:id/undo_merge', {
@@ -81,25 +81,49 @@ export async function repairRoutes (app: FastifyInstance, deps: RepairDeps): Pro
     description: 'Recomputes the persons as if the merge had never happened. The event itself still counts and sets its properties. Another event that merges the same ids keeps them together.',
     params: uuidParams, answers: ANSWERS, body: bodyOf({ event: { ...uuid, description: 'uuid of the event that merged, from the history of the person.' } }, 'event')
   }, async ({ params: { id }, body: { event } }, { projectId }, reply) => {
-    const person = await readPerson(deps, projectId, id)
-    const merge = (await readMerges(deps, projectId, person.ids)).find(({ uuid }) => uuid === event.toLowerCase())
-    if (merge === undefined) throw invalidField('event', 'event must be the uuid of an event that merged distinct ids of this person.')
-    if (merge.undone_at !== null) throw new HttpError(409, 'invalid_request', 'already_undone', 'This merge was undone before.', { attr: 'event' })
-    const [{ id: repair }] = await sql<[{ id: number }]>`
-      INSERT INTO person_repairs (project_id, person_uuid, kind, event_uuid, distinct_ids)
-      VALUES (${projectId}, ${person.uuid}, 'undo', ${merge.uuid}, ${[merge.distinct_id, merge.other_distinct_id]}) RETURNING id`
-    return await answerWhenDone(sql, repair, reply)
+    const uuid = orNotFound(await findPersonByUuid(deps, projectId, id))
+    const merges = await readMerges(deps, projectId, (await readPerson(sql, projectId, uuid)).ids)
+    const merge = merges.find(({ uuid }) => uuid === event.toLowerCase())
+    return await requestRepair(sql, { projectId, uuid }, reply, async ({ ids }, transaction) => {
+      const named = merge === undefined ? [] : [merge.distinct_id, merge.other_distinct_id]
+      if (merge === undefined || !named.some((each) => ids.includes(each))) throw invalidField('event', 'event must be the uuid of an event that merged distinct ids of this person.')
+      const [earlier] = await transaction`
+        SELECT 1 FROM person_repairs WHERE project_id = ${projectId} AND event_uuid = ${merge.uuid} AND error IS NULL`
+      if (earlier !== undefined) throw new HttpError(409, 'invalid_request', 'already_undone', 'This merge is already undone, or is being undone.', { attr: 'event' })
+      return { kind: 'undo', event_uuid: merge.uuid, distinct_ids: named }
+    })
   })
 }
 
 interface KnownPerson { uuid: string, ids: string[] }
 
-async function readPerson (deps: RepairDeps, projectId: number, id: string): Promise<KnownPerson> {
-  const uuid = orNotFound(await findPersonByUuid(deps, projectId, id))
-  const rows = await deps.sql<{ id: string }[]>`
-    SELECT distinct_id AS id FROM person_distinct_ids WHERE person_id = (
-      SELECT id FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}) ORDER BY distinct_id`
-  return { uuid, ids: rows.map(({ id }) => id) }
+async function readPerson (sql: Sql | TransactionSql, projectId: number, uuid: string): Promise<KnownPerson> {
+  const [person] = await sql<KnownPerson[]>`
+    SELECT uuid, ARRAY(SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id) AS ids
+    FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  return orNotFound(person)
+}
+
+interface NewRepair { kind: PersonRepair['kind'], event_uuid?: string, parts?: string[][], distinct_ids: string[] }
+
+/**
+ * Records a repair under the persons lock, as an erasure or another request for the same may run at the same time, and
+ * waits for the pipeline.
+ */
+async function requestRepair (
+  sql: Sql, { projectId, uuid }: { projectId: number, uuid: string }, reply: FastifyReply,
+  plan: (person: KnownPerson, transaction: TransactionSql) => Promise<NewRepair>
+): Promise<unknown> {
+  const repair = await sql.begin(async (transaction) => {
+    await lockPersons(transaction, [projectId])
+    const person = await readPerson(transaction, projectId, uuid)
+    const { kind, event_uuid: event = null, parts = null, distinct_ids: ids } = await plan(person, transaction)
+    const [recorded] = await transaction<[{ id: number }]>`
+      INSERT INTO person_repairs (project_id, person_uuid, kind, event_uuid, parts, distinct_ids)
+      VALUES (${projectId}, ${uuid}, ${kind}, ${event}, ${parts && sql.json(parts)}::jsonb, ${ids}) RETURNING id`
+    return recorded.id
+  })
+  return await answerWhenDone(sql, repair, reply)
 }
 
 function toParts (
@@ -131,15 +155,17 @@ async function answerWhenDone (sql: Sql, id: number, reply: FastifyReply): Promi
   }
 }
 
-/** A merge as its event asked for it, and when it was undone. */
-export interface Merge {
-  uuid: string
-  event: string
-  at: string
-  distinct_id: string
-  other_distinct_id: string
-  undone_at: string | null
-}
+/** A merge as its event asked for it. */
+export const mergeSchema = object({
+  uuid: { ...string, format: 'uuid', description: 'uuid of the event.' },
+  event: { ...string, description: '`$identify`, `$create_alias` or `$merge_dangerously`.' },
+  at: { ...time, description: 'When it was received.' },
+  distinct_id: { ...string, description: 'Its person survives.' },
+  other_distinct_id: { ...string, description: 'Its person is merged into the other one.' },
+  undone_at: { ...timeOrNull, description: 'When the merge was undone; null: it is in effect.' }
+})
+
+type Merge = Value<typeof mergeSchema>
 
 /**
  * Events that named distinct ids to be merged, newest first.

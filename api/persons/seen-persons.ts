@@ -117,11 +117,11 @@ interface LastSeenQuery extends SeenQuery {
   seconds: number
 }
 
+const ofPersons = (condition: string): string =>
+  `person_id IN (SELECT person_id FROM persons WHERE project_id = {project: UInt32} AND ${condition})`
 const CONDITIONS = {
-  property: `person_id IN (
-    SELECT person_id FROM persons WHERE project_id = {project: UInt32} AND ${PROPERTY_CONDITIONS.property})`,
-  value: `person_id IN (
-    SELECT person_id FROM persons WHERE project_id = {project: UInt32} AND ${PROPERTY_CONDITIONS.value})`,
+  property: ofPersons(PROPERTY_CONDITIONS.property),
+  value: ofPersons(PROPERTY_CONDITIONS.value),
   from: 'seen.timestamp >= fromUnixTimestamp64Milli({from: Int64})'
 }
 

@@ -31,7 +31,7 @@ export async function eraseAgain (
     if (known.length > 0) continue
     const ids = await findIds(stores, record)
     const erasure = { ids, filter: record.filter, removed: record.removed_properties, again: record }
-    const recorded = await recordErasure(sql, record.project_id, erasure, [])
+    const recorded = await recordErasure(sql, record.project_id, erasure)
     if (recorded === null) continue
     erased++
     await eraseLetters(nats, record.project_id, erasure, false)

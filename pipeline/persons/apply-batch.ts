@@ -1,8 +1,8 @@
 import { MillraceError } from '../../engines/errors.ts'
-import { postWarnings } from './persons-outbox.ts'
+import { postRows } from '../../platform/postgres/post-copies.ts'
 import { toCopyTime } from '../../schema/wire/persons-copies.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { INGESTION_WARNINGS, MAX_SAMPLES } from '../../schema/wire/ingestion-warnings.ts'
+import { INGESTION_WARNINGS, MAX_SAMPLES, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { applyUpdates, classifyFailure, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
@@ -59,7 +59,10 @@ async function applyOnce (
     // Postgres ends the transaction of a paused process, which would otherwise block everyone else on its locked rows.
     await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
     const progress = await lockProgress(transaction, batch.partition)
-    if (progress.lastSequence !== recent.lastSequence) throw staleProgress(batch.partition)
+    if (progress.lastSequence !== recent.lastSequence) {
+      throw new MillraceError('MILLRACE_PERSONS_PROGRESS_STALE',
+        `another process applied updates of persons partition ${batch.partition}: the recent updates must be loaded again`, { action: 'retry' })
+    }
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
     const { updates, deduplicated } = deduplicateUpdates(messages, recent)
 
@@ -76,12 +79,6 @@ async function applyOnce (
   recent.add(fingerprints)
   recent.lastSequence = lastSequence
   return result
-}
-
-function staleProgress (partition: number): MillraceError {
-  return new MillraceError('MILLRACE_PERSONS_PROGRESS_STALE',
-    `another process applied updates of persons partition ${partition}: the recent updates must be loaded again`,
-    { action: 'retry' })
 }
 
 function deduplicateUpdates (
@@ -127,7 +124,8 @@ async function recordWarnings (
   if (warnings.length === 0) return
   const groups = [...Map.groupBy(warnings, ({ projectId, reason }) => `${projectId}:${reason}`).values()]
     .sort(([a], [b]) => a!.projectId - b!.projectId)
-  await postWarnings(transaction, await countByMinute(transaction, partition, groups))
+  // The highest total of a minute counts, whatever their order.
+  await postRows(transaction, WARNINGS_TABLE, await countByMinute(transaction, partition, groups))
 }
 
 /** A minute of Postgres: `effect` is left to be added. */

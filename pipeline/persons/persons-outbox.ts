@@ -3,33 +3,11 @@ import { text } from 'node:stream/consumers'
 import { zstdDecompressSync } from 'node:zlib'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, PAST_USER_VIEWS } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { pause } from '../../platform/intervals.ts'
-import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
-import { COPY_TABLES, encodeCopies, type PersonsCopies } from '../../schema/wire/persons-copies.ts'
 
 /** Rows of the outbox per transaction; each has at most some 4 MB of text. */
 const MAX_ROWS_PER_DRAIN = 4
-
-/** Writes copies to the outbox, in the transaction of the changes: they reach ClickHouse if and only if it commits. */
-export async function postCopies (transaction: TransactionSql, copies: PersonsCopies): Promise<void> {
-  for (const target of COPY_TABLES) await post(transaction, target, copies[target])
-}
-
-/** Writes running totals of warnings to the outbox; the highest one of a minute counts, whatever their order. */
-export async function postWarnings (
-  transaction: TransactionSql, rows: readonly Record<string, unknown>[]
-): Promise<void> {
-  await post(transaction, WARNINGS_TABLE, rows)
-}
-
-async function post (
-  transaction: TransactionSql, target: string, copies: readonly Record<string, unknown>[]
-): Promise<void> {
-  for (const { rows, rowCount } of encodeCopies(copies)) {
-    await transaction`INSERT INTO persons_outbox (target, rows, row_count) VALUES (${target}, ${rows}, ${rowCount})`
-  }
-}
 
 /**
  * Moves the outbox to ClickHouse, oldest row first, until it is empty or the signal fires. Rests as long as it worked

@@ -77,7 +77,9 @@ async function runSession (deps: PersonsPartitionDeps): Promise<void> {
       await reader.waitForMessages(IDLE_WAIT_MS, stop)
       if (reader.waitingBytes === 0) continue
       if (reader.waitingBytes < maxBytes) await pause(LINGER_MS, stop)
-      await waitForRoom(deps)
+      state.phase = 'waiting'
+      await deps.waitForRoom(stop)
+      state.phase = 'running'
       if (stop.aborted) return
       const startedAt = performance.now()
       const { propertiesBytes, messageBytes } = await applyNext(deps, reader, recent, maxBytes)
@@ -91,12 +93,6 @@ async function runSession (deps: PersonsPartitionDeps): Promise<void> {
   } finally {
     reader.close()
   }
-}
-
-async function waitForRoom ({ state, waitForRoom, stop }: PersonsPartitionDeps): Promise<void> {
-  state.phase = 'waiting'
-  await waitForRoom(stop)
-  state.phase = 'running'
 }
 
 /** Applies one batch. Messages are acknowledged after the commit; after a lost acknowledgement they come again. */

@@ -35,8 +35,7 @@ export async function openProgress (sql: Sql, partition: number): Promise<void> 
  * processes that both believe to own the partition from applying a message twice.
  */
 export async function lockProgress (transaction: TransactionSql, partition: number): Promise<Progress> {
-  return toProgress(partition, await transaction<Progress[]>`
-    ${columns(transaction)} WHERE partition = ${partition} FOR UPDATE`)
+  return await readProgress(transaction, partition, transaction`FOR UPDATE`)
 }
 
 /**
@@ -106,7 +105,7 @@ export class RecentUpdates {
 /** Loads the fingerprints that former owners of the partition stored. */
 export async function loadRecentUpdates (sql: Sql, partition: number): Promise<RecentUpdates> {
   // First, so that an update applied in between makes the set look stale, never complete.
-  const recent = new RecentUpdates((await readProgress(sql, partition)).lastSequence)
+  const recent = new RecentUpdates((await readProgress(sql, partition, sql``)).lastSequence)
   let lastId = 0
   while (true) {
     const rows = await sql<{ id: number, fingerprints: Buffer }[]>`
@@ -119,18 +118,10 @@ export async function loadRecentUpdates (sql: Sql, partition: number): Promise<R
   }
 }
 
-async function readProgress (sql: Sql, partition: number): Promise<Progress> {
-  return toProgress(partition, await sql<Progress[]>`${columns(sql)} WHERE partition = ${partition}`)
-}
-
-function columns (sql: SqlTemplates): Statement {
-  return sql`
+async function readProgress (sql: SqlTemplates, partition: number, lock: Statement): Promise<Progress> {
+  const [progress] = await sql<Progress[]>`
     SELECT stream_created AS "streamCreated", last_sequence AS "lastSequence", last_published_us AS "lastPublishedUs"
-    FROM persons_progress`
-}
-
-function toProgress (partition: number, rows: readonly Progress[]): Progress {
-  const [progress] = rows
+    FROM persons_progress WHERE partition = ${partition} ${lock}`
   if (progress === undefined) throw new Error(`persons_progress has no row for partition ${partition}`)
   return progress
 }

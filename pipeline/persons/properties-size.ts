@@ -1,4 +1,4 @@
-import type { Properties, PropertyOwner } from './persons-state.ts'
+import type { PropertyOwner } from './persons-state.ts'
 
 /**
  * Maximum bytes of the properties of one person or group, as JSON with all digits of its numbers. Each change rewrites
@@ -6,19 +6,14 @@ import type { Properties, PropertyOwner } from './persons-state.ts'
  */
 export const MAX_PROPERTIES_BYTES = 524_288
 
-/** Exact size as JSON, in bytes. */
-export function measureProperties (properties: Properties): number {
-  return measureJson(properties)
-}
-
 /** A text, or a number with an exponent. */
 const TEXT_OR_EXPONENT = /"(?:[^"\\]|\\.)*"|[eE][+-]?(\d+)/g
 
 /**
- * Bytes of a value as JSON. Postgres writes numbers out: 100,000 times `1e300` are 30 MB where the persons are read,
- * of 600 KB that were sent.
+ * Bytes of properties or a value as JSON. Postgres writes numbers out: 100,000 times `1e300` are 30 MB where the
+ * persons are read, of 600 KB that were sent.
  */
-function measureJson (value: unknown): number {
+export function measureProperties (value: unknown): number {
   const json = JSON.stringify(value)
   let bytes = Buffer.byteLength(json)
   if (!/\d[eE]/.test(json)) return bytes
@@ -38,7 +33,7 @@ export function measureOwner (owner: PropertyOwner): void {
 
 /** Bytes of one property in the JSON, with its colon and the comma or brace behind it. */
 export function entrySize (name: string, value: unknown): number {
-  return Buffer.byteLength(JSON.stringify(name)) + measureJson(value) + 2
+  return Buffer.byteLength(JSON.stringify(name)) + measureProperties(value) + 2
 }
 
 /** Bytes of all entries together, from those of the JSON: each entry brings the comma or brace behind it. */

@@ -13,7 +13,6 @@ import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres
 import { derivePersonUpdate } from '../../schema/wire/derive-person-update.ts'
 import { PERSONS_PARTITIONS, PERSONS_STREAM, personsSubject } from '../../schema/wire/streams.ts'
 import { isIllegalDistinctId } from './merge-persons.ts'
-import type { Properties } from './persons-state.ts'
 import { LATE_MS } from './property-times.ts'
 import { type Repair, RepairRefused, type ReplayedUpdate, replayPersons } from './replay-persons.ts'
 import { type StoredWhole, writeRepaired } from './write-repaired.ts'
@@ -103,24 +102,26 @@ function columns (sql: SqlTemplates) {
 }
 
 /** @returns whether the request needs nothing more. */
-async function repair (request: Request, attempt: Attempt, deps: RepairDeps, signal: AbortSignal): Promise<boolean> {
+async function repair (seen: Request, attempt: Attempt, deps: RepairDeps, signal: AbortSignal): Promise<boolean> {
   const { sql, clickhouse, logger, onCopies } = deps
-  const { id, project } = request
+  const { id, project } = seen
   // Before the lock, as an ingest process or the pipeline may be behind for long.
-  if (!await isComplete(clickhouse, Math.max(request.requestedAt, Date.now() - MAX_LAG_BEFORE_MS))) return false
+  if (!await isComplete(clickhouse, Math.max(seen.requestedAt, Date.now() - MAX_LAG_BEFORE_MS))) return false
   if (!await isApplied(project, attempt, deps)) return false
   try {
-    await readRelated(sql, clickhouse, request)
+    await readRelated(sql, clickhouse, seen)
     const left = await sql.begin(async (transaction) => {
       await transaction`SELECT set_config('idle_in_transaction_session_timeout', '60s', true)`
-      const [taken] = await transaction`SELECT 1 FROM person_repairs WHERE id = ${id} AND done_at IS NULL FOR UPDATE SKIP LOCKED`
       const version = (await lockPersons(transaction, [project])).get(project)
-      if (taken === undefined || version === undefined) return null
+      // Under the lock: it may be done, an erasure deletes it, and anonymising renames its ids.
+      const [request] = await transaction<Request[]>`SELECT ${columns(transaction)} FROM person_repairs WHERE id = ${id} AND done_at IS NULL`
+      if (request === undefined || version === undefined) return null
       const at = version / 1000
       for (const deadline = Date.now() + MAX_LAG_MS; !await isComplete(clickhouse, at); await pause(100, signal)) {
         if (Date.now() > deadline || signal.aborted) throw new MillraceError('MILLRACE_REPAIR_WAITS', 'accepted events are not all stored yet', { action: 'retry' })
       }
       const { stored, updates } = await readRelated(transaction, clickhouse, request)
+      if (request.kind === 'split') refuseParted(request, stored)
       const ids = stored.flatMap(({ distinctIds }) => distinctIds)
       const earlier = await transaction<Request[]>`
         SELECT ${columns(transaction)} FROM person_repairs WHERE project_id = ${project} AND done_at IS NOT NULL AND distinct_ids && ${ids} ORDER BY done_at, id`
@@ -134,13 +135,21 @@ async function repair (request: Request, attempt: Attempt, deps: RepairDeps, sig
         UPDATE person_repairs SET done_at = to_timestamp(${at / 1000}), person_uuids = ${concerned.map(({ uuid }) => uuid)}::uuid[] WHERE id = ${id}`
       return concerned.length
     })
-    if (left !== null) logger.info({ repair: id, kind: request.kind, persons: left }, 'repaired a person')
+    if (left !== null) logger.info({ repair: id, kind: seen.kind, persons: left }, 'repaired a person')
     onCopies()
   } catch (error) {
     if (!(error instanceof RepairRefused)) throw error
     await sql`UPDATE person_repairs SET error = ${error.message} WHERE id = ${id}`
   }
   return true
+}
+
+/** Another repair may have parted the ids since the request. @throws {RepairRefused} */
+function refuseParted ({ person, parts }: Request, stored: readonly StoredWhole[]): void {
+  const ids = (parts ?? []).flat()
+  const whole = stored.find(({ uuid }) => uuid === person) ?? stored.find(({ distinctIds }) => distinctIds.includes(ids[0] ?? ''))
+  const isOwn = ids.every((id) => whole?.distinctIds.includes(id))
+  if (!isOwn || parts?.some((part) => part.length === whole?.distinctIds.length)) throw new RepairRefused('another repair has split these distinct ids off')
 }
 
 function toRepair ({ kind, event, parts }: Request, at: number): Repair {
@@ -213,13 +222,10 @@ async function readStored (
     FROM persons WHERE project_id = ${project} AND (uuid = ${uuid} OR id IN (
       SELECT person_id FROM person_distinct_ids WHERE project_id = ${project} AND distinct_id = ANY (${[...ids]})))`
   return rows.map(({ properties, times, createdAt, ...row }) => ({
-    ...row, projectId: project, createdAt: createdAt.getTime(), properties: toProperties(properties),
+    ...row, projectId: project, createdAt: createdAt.getTime(),
+    properties: { ...fieldsOf(parseStoredJson(properties)) },
     ...times !== null && { times: new Map(Object.entries(times)) }
   }))
-}
-
-function toProperties (text: string): Properties {
-  return { ...fieldsOf(parseStoredJson(text)) }
 }
 
 interface StoredEvent {
@@ -252,7 +258,7 @@ async function readUpdates (
   const deletedAt = new Map(deletions.map(({ person, at }) => [person, at.getTime()]))
   return events.flatMap(({ properties, person, receivedAt, ...event }) => {
     if (receivedAt <= (deletedAt.get(person) ?? 0)) return []
-    const update = derivePersonUpdate({ ...event, projectId: project }, toProperties(properties))
+    const update = derivePersonUpdate({ ...event, projectId: project }, { ...fieldsOf(parseStoredJson(properties)) })
     // Nothing says which events an import brought: an event that was so late goes by its time.
     const byTime = event.timestamp < receivedAt - LATE_MS && { byTime: true }
     return update === null ? [] : [{ ...update, receivedAt, ...byTime }]

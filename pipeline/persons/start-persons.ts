@@ -35,9 +35,9 @@ export interface PersonsDeps {
   maxBatchBytes?: number
   /** Maximum group types of a project; events with further ones are stored without the group. Default: no limit. */
   maxGroupTypes?: number
-  /** Interval of looking for deletions of persons, in milliseconds. Default 500 ms. */
+  /** Interval of looking for deletions of persons, in milliseconds. Default 1000. */
   deletionsPollIntervalMs?: number
-  /** Interval of looking for requested repairs of persons, in milliseconds. Default half a second. */
+  /** Interval of looking for requested repairs of persons, in milliseconds. Default 1000. */
   repairsPollIntervalMs?: number
 }
 
@@ -66,7 +66,7 @@ export interface PersonApplier {
  * 9. acknowledge                                          persons-partition.ts
  * 10. insert the copies into ClickHouse                   run-copies.ts
  *
- * Updates that can never be applied are dead-lettered (apply-updates.ts, dead-letter-updates.ts). Persons that the
+ * Updates that can never be applied are dead-lettered (apply-updates.ts, `deadLetterUpdates`). Persons that the
  * API deleted are deleted from ClickHouse (deletion/); requested repairs are carried out (repair-persons.ts).
  *
  * Two processes that both believe to own a partition do no harm: see `lockProgress`.
@@ -76,7 +76,6 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
   const metrics = createPersonsMetrics(deps.metrics)
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
   const letters = { connection: deps.connection, hasRoom: createLetterRoom(deps.connection) }
-  const stopping = new AbortController()
   const deletions = startDeletions({ ...deps, logger }, deps.deletionsPollIntervalMs)
   const repairs = startRepairs({ ...deps, logger, onCopies: () => copies.notify() }, deps.repairsPollIntervalMs)
   const supervisor = new PartitionSupervisor({
@@ -98,7 +97,6 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
     states: () => supervisor.states(),
     copiesError: () => copies.lastError,
     async stop () {
-      stopping.abort()
       await supervisor.stop()
       await Promise.all([copies.stop(), deletions.stop(), repairs.stop()])
     }

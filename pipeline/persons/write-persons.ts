@@ -1,6 +1,6 @@
 import { personUuid } from '../../schema/wire/identity.ts'
 import { type CopyRow, noCopies, type PersonsCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
-import { postCopies } from './persons-outbox.ts'
+import { postCopies } from '../../platform/postgres/post-copies.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { planEachTime } from './load-persons.ts'
 import { absorbedPersons, finalPerson, type PersonsState, type PersonState } from './persons-state.ts'
@@ -24,7 +24,7 @@ export async function writePersons (
   await updatePersons(transaction, alive.filter(isChanged), versionOf)
   for (const person of alive) if (person.changed) copies.persons.push(copyPerson(person, versionOf, 0))
   if (gone.length > 0) {
-    for (const moved of await moveDistinctIds(transaction, alive, versionOf)) copyDistinctId(copies, moved)
+    await moveDistinctIds(transaction, alive, versionOf, copies)
     await transaction`DELETE FROM persons WHERE id = ANY (${gone.map((person) => person.id as number)}::bigint[])`
     for (const person of gone) copies.persons.push(copyPerson(person, versionOf, 1))
   }
@@ -127,14 +127,6 @@ async function writeGroups (
 /** The version with which the changes of a project are stamped (see `lockPersons`). */
 type VersionOf = (projectId: number) => number
 
-/** A distinct id and the person that it now belongs to. */
-interface AssignedDistinctId {
-  projectId: number
-  distinctId: string
-  personUuid: string
-  version: number
-}
-
 /** Writes the distinct ids that had no person before, and adds their copies. */
 async function insertDistinctIds (
   transaction: TransactionSql, state: PersonsState, versionOf: VersionOf, copies: PersonsCopies
@@ -142,7 +134,7 @@ async function insertDistinctIds (
   if (state.newIds.length === 0) return
   const rows = state.newIds.map(({ projectId, distinctId, person }) => {
     const owner = finalPerson(person)
-    copyDistinctId(copies, { projectId, distinctId, personUuid: owner.uuid, version: versionOf(projectId) })
+    copyDistinctId(copies, distinctId, owner, versionOf)
     return { p: projectId, d: distinctId, id: owner.id, v: versionOf(projectId) }
   })
   await transaction`
@@ -152,14 +144,13 @@ async function insertDistinctIds (
 
 /**
  * Moves what belonged to merged persons to those they were merged into: distinct ids and memberships of cohorts. The
- * identifiers that flags hash are stored by distinct id and need no move.
+ * identifiers that flags hash are stored by distinct id and need no move. Adds the copies of the distinct ids.
  *
  * @param alive  The remaining persons, all of them stored.
- * @returns the moved distinct ids.
  */
 async function moveDistinctIds (
-  transaction: TransactionSql, alive: readonly PersonState[], versionOf: VersionOf
-): Promise<AssignedDistinctId[]> {
+  transaction: TransactionSql, alive: readonly PersonState[], versionOf: VersionOf, copies: PersonsCopies
+): Promise<void> {
   const byTarget = new Map<number, PersonState>()
   const moves: { from: number, into: number, v: number }[] = []
   for (const target of alive) {
@@ -184,17 +175,17 @@ async function moveDistinctIds (
     INSERT INTO cohort_members (cohort_id, person_id)
     SELECT cohort_id, move."into" FROM ${list} JOIN cohort_members ON person_id = move."from"
     ON CONFLICT DO NOTHING`
-  return moved.map(({ distinctId, into }) => {
-    const { projectId, uuid } = byTarget.get(into) as PersonState
-    return { projectId, distinctId, personUuid: uuid, version: versionOf(projectId) }
-  })
+  for (const { distinctId, into } of moved) {
+    copyDistinctId(copies, distinctId, byTarget.get(into) as PersonState, versionOf)
+  }
 }
 
 /** Adds the copies of an assignment: the id's person, and an override when that is not its computed person. */
-function copyDistinctId (copies: PersonsCopies, assigned: AssignedDistinctId): void {
-  const { projectId, distinctId, version } = assigned
-  const common = { project_id: projectId, person_id: assigned.personUuid, version, is_deleted: 0 } as const
+function copyDistinctId (
+  copies: PersonsCopies, distinctId: string, { projectId, uuid }: PersonState, versionOf: VersionOf
+): void {
+  const common = { project_id: projectId, person_id: uuid, version: versionOf(projectId), is_deleted: 0 } as const
   copies.person_distinct_ids.push({ ...common, distinct_id: distinctId })
   const computed = personUuid(projectId, distinctId)
-  if (computed !== assigned.personUuid) copies.person_overrides.push({ ...common, old_person_id: computed })
+  if (computed !== uuid) copies.person_overrides.push({ ...common, old_person_id: computed })
 }

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { personUuid } from '../../schema/wire/identity.ts'
-import { noCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
+import { noCopies } from '../../schema/wire/persons-copies.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { postCopies } from './persons-outbox.ts'
+import { postCopies, postTombstones } from '../../platform/postgres/post-copies.ts'
 import { PersonsState, type PersonState } from './persons-state.ts'
 import type { WholePerson } from './replay-persons.ts'
 import { writePersons } from './write-persons.ts'
@@ -43,14 +43,7 @@ export async function writeRepaired (
   await moveIds(transaction, { project, version, stored, persons })
   const gone = stored.filter(({ uuid }) => !after.some((person) => person.uuid === uuid))
   await transaction`DELETE FROM persons WHERE id = ANY (${gone.map(({ id }) => id)}::bigint[])`
-  const copies = noCopies()
-  for (const { uuid, isIdentified, createdAt } of gone) {
-    copies.persons.push({
-      project_id: project, person_id: uuid, properties: {}, is_identified: isIdentified,
-      created_at: toCopyTime(createdAt), version, is_deleted: 1
-    })
-  }
-  await postCopies(transaction, copies)
+  await postTombstones(transaction, { projectId: project, uuids: gone.map(({ uuid }) => uuid), version })
 }
 
 function isSame (a: WholePerson, b: WholePerson): boolean {

@@ -26,7 +26,8 @@ export function anonymiseValue (value: unknown, by: Anonymised): unknown {
   }))
 }
 
-function idOf (text: string, { ids }: Anonymised): string {
+/** The random id, when the text is one of the ids. */
+export function idOf (text: string, { ids }: Anonymised): string {
   return Object.hasOwn(ids, text) ? ids[text] ?? text : text
 }
 

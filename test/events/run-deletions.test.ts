@@ -207,8 +207,8 @@ t.test('the record does not have the random ids of anonymised persons, and a bac
   t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
 
   await insertEvents(client, ['ann'], 1, '{ written by hand')
-  await recordErasure(sql, 1, { ids: ['ann'], removed: [] }, [])
-  await recordErasure(sql, 1, { ids: ['jo', 'phone'], removed: [] }, [])
+  await recordErasure(sql, 1, { ids: ['ann'], removed: [] })
+  await recordErasure(sql, 1, { ids: ['jo', 'phone'], removed: [] })
   const [{ ids }] = await sql<[{ ids: Record<string, string> }]>`SELECT anonymised->'ids' AS ids FROM person_deletions ORDER BY id DESC LIMIT 1`
   t.same(Object.keys(ids).sort(), ['jo', 'phone'])
   // One that cannot be finished holds up no other.

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { WHOLE_TABLES } from '../../../schema/migrate/clickhouse-topology.ts'
 import type { Anonymised } from '../../../schema/wire/anonymise.ts'
@@ -35,11 +35,7 @@ export interface PersonDeletion {
   anonymised: Anonymised | null
 }
 
-export interface FinishDeletionDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster?: string
+export interface FinishDeletionDeps extends RemovalDeps {
   /** Maximum wait for ClickHouse, in milliseconds; it goes on deleting afterwards. */
   waitMs: number
 }
@@ -284,7 +280,7 @@ const COUNTS: Readonly<Record<string, (events: string) => string>> = {
  * Counts the events of a removal no more. To be called before any of them is removed. Safe to repeat, also when some
  * are: the tokens of the inserts are those of the first time.
  */
-export async function uncountEvents (deps: RemovalDeps, removal: EventRemoval): Promise<void> {
+async function uncountEvents (deps: RemovalDeps, removal: EventRemoval): Promise<void> {
   const { clickhouse, cluster = '' } = deps
   for (const [index, { where, params }] of conditionsOf(removal).entries()) {
     for (const [table, read] of Object.entries(COUNTS)) {

@@ -8,7 +8,8 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
 import { erasedCondition } from '../../../schema/wire/erased-ids.ts'
 import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
-import { type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
+import type { RemovalDeps } from './event-removals.ts'
+import { finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
 import { forgetNotifications } from './forget-notifications.ts'
 import { reviseExports } from './revise-exports.ts'
 
@@ -25,7 +26,7 @@ const LOOK_BACK_S = 600
 /** Events that were stored much later than received. */
 const RETURNED = `inserted_at > now64(3) - toIntervalSecond(${LOOK_BACK_S}) AND received_at < inserted_at - INTERVAL 5 SECOND`
 
-export interface DeletionDeps extends Omit<FinishDeletionDeps, 'waitMs'> {
+interface DeletionDeps extends RemovalDeps {
   connection: NatsConnection
   logger: Logger
 }
@@ -87,8 +88,12 @@ async function forgetOnceMore (sql: Sql): Promise<void> {
 
 async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {
   const { sql, connection, logger } = deps
+  // What was to be deleted before must not come back under a random id.
   const open = await sql<PersonDeletion[]>`
-    SELECT ${selectDeletion(sql)} FROM person_deletions WHERE swept_at IS NULL ORDER BY id LIMIT 100`
+    SELECT ${selectDeletion(sql)} FROM person_deletions AS deletion WHERE swept_at IS NULL AND NOT (anonymised IS NOT NULL AND EXISTS (
+      SELECT FROM person_deletions AS earlier WHERE earlier.swept_at IS NULL AND earlier.id < deletion.id AND earlier.with_events
+        AND earlier.project_id = deletion.project_id AND (earlier.filter IS NOT NULL OR earlier.person_uuids && deletion.person_uuids)))
+    ORDER BY id LIMIT 100`
   if (open.length === 0) return
   // Without NATS the rows are deleted all the same; the last pass comes later.
   const arrivedUntil = await findArrivedUntil(connection).catch(() => 0)

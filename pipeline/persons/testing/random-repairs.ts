@@ -54,11 +54,12 @@ function randomRepair (
   if (random() < 0.5 && merges.length > 0) return { kind: 'undo', uuid: pickOne(merges, random).uuid }
   const joined = persons.filter(({ distinctIds }) => distinctIds.length > 1)
   if (joined.length === 0) return null
-  const parts = pickOne(joined, random).distinctIds.map((id) => [Math.floor(random() * 3), id] as const)
-  return {
-    kind: 'split', at: updates.at(-1)!.receivedAt + 1,
-    parts: [1, 2].map((n) => parts.flatMap(([part, id]) => part === n ? [id] : [])).filter((ids) => ids.length > 0)
-  }
+  const { distinctIds } = pickOne(joined, random)
+  const parts = distinctIds.map((id) => [Math.floor(random() * 3), id] as const)
+  const leaving = [1, 2].map((n) => parts.flatMap(([part, id]) => part === n ? [id] : []))
+    .filter((ids) => ids.length > 0)
+  // The pipeline refuses a split of nothing.
+  return leaving.some((ids) => ids.length === distinctIds.length) ? null : { kind: 'split', at: updates.at(-1)!.receivedAt + 1, parts: leaving }
 }
 
 function apply (persons: readonly WholePerson[], update: PersonsUpdate): WholePerson[] {
