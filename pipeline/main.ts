@@ -170,7 +170,6 @@ interface EventsDeps {
   agent: http.Agent
   records: PartitionRecords
   membership: Membership
-  /** Reads the key of the fingerprints. */
   readKey: FingerprintKeyReader['read']
   onViewFailure: ViewWatch['onFailure']
   metrics: PipelineMetrics

@@ -8,7 +8,6 @@ export interface RoundsOptions {
   everyMs: number
   /** Does the work and returns its outcome, which is counted. */
   round: () => Promise<string>
-  /** Counts rounds by outcome. */
   rounds: Counter<'outcome'>
   logger: Logger
   /** Message of the warning about a failed round. */

@@ -14,7 +14,6 @@ export interface SessionOptions {
   logIn: LogIn
   /** Base URL that people use; empty: any. */
   publicUrl: string
-  /** Writes a line of the record. */
   record: (line: LoginLine) => Promise<unknown>
   /** Whether whoever logged the user in still does; reads what they may do again when that is old. */
   keepFresh: (request: FastifyRequest, found: SessionUser, token: string) => Promise<boolean>

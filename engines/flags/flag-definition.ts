@@ -39,7 +39,6 @@ export interface ProjectDefinitions {
   timezone: string
   flags: readonly FlagDefinition[]
   cohorts: readonly CohortDefinition[]
-  /** Group type by its index. */
   groupTypes: ReadonlyMap<number, string>
 }
 

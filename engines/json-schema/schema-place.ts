@@ -30,7 +30,6 @@ export interface Place {
   compile: (schema: unknown) => Check
   /** Subschemas that were compiled so far. */
   count: () => number
-  /** Compiles a pattern of the schema. */
   pattern: CompilePattern
 }
 

@@ -23,7 +23,6 @@ export type RuleOutcome =
     weight: number
     /** How the address of the client is cut before it is stored as `$ip`; null: not at all. */
     editAddress: EditAddress | null
-    /** Rules that changed it. */
     changedBy: readonly ActiveRule[]
   }
 

@@ -56,7 +56,6 @@ export class BodyBudget {
     this.#options = options
   }
 
-  /** Bytes in use. */
   get used (): number {
     return this.#used
   }

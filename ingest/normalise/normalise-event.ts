@@ -30,7 +30,6 @@ export interface NormalisedEvent {
   /** The properties as stored, for the steps that follow. */
   properties: Record<string, unknown>
   warnings: readonly EventWarning[]
-  /** The rules that changed it. */
   changedBy: readonly ActiveRule[]
 }
 

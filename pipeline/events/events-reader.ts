@@ -43,7 +43,6 @@ export interface PartitionMessage {
   /** The zstd frame: a view of the payload. */
   frame: Uint8Array
   headers: Record<string, string>
-  /** Subject that acknowledges it. */
   ackSubject: string
 }
 

@@ -10,7 +10,6 @@ const INTERVAL_MS = 2000
 /** A backup may be late by this many intervals: it takes its time, and the next one waits for it. */
 const LATE_INTERVALS = 2
 
-/** Summary of the records of all backups. */
 interface BackupSummary {
   /** The last complete one, if any. Skips those from the future: a clock was wrong, and their age is unknown. */
   last: { startedAt: Date, endedAt: Date, bytes: number } | null

@@ -32,7 +32,6 @@ export interface MessagePlace {
   delivery: number
   /** Messages of the consumer behind it. */
   pending: number
-  /** Subject that acknowledges it. */
   ackSubject: string
 }
 

@@ -19,7 +19,6 @@ interface WorkOnDeadLettersOptions extends DeadLetterFilter {
 }
 
 export interface ReplayResult {
-  /** Letters that match. */
   matched: number
   /** Letters that are back in their stream and removed, by this replay or by another one. */
   replayed: number
@@ -28,7 +27,6 @@ export interface ReplayResult {
 }
 
 export interface PurgeResult {
-  /** Letters that match. */
   matched: number
   purged: number
 }

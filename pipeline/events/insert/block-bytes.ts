@@ -65,7 +65,6 @@ export class BlockWriter {
     this.#view = new DataView(this.bytes.buffer)
   }
 
-  /** What was written. */
   get written (): Buffer {
     return this.bytes.subarray(0, this.#at)
   }
