@@ -1,7 +1,7 @@
 import { invalidField } from '../../engines/errors.ts'
 import type { StoredQuota } from './quota-store.ts'
 import { BEYOND, BURST_SECONDS, monthOf, type ProjectQuota } from '../../schema/project-quotas.ts'
-import { array, count, object, time, type Value } from '../http/json-schema.ts'
+import { array, count, object, time, toSnakeCase, type Value } from '../http/json-schema.ts'
 
 /** Largest and smallest values; the table checks the same. */
 const QUOTA_LIMITS = {
@@ -62,11 +62,7 @@ const NONE: ProjectQuota = {
 export function describeQuota (quota: StoredQuota | undefined, now: number): Record<string, unknown> {
   const { eventsPerSecond, burst, eventsPerMonth, beyond, sampleRate } = quota ?? NONE
   return {
-    events_per_second: eventsPerSecond,
-    burst,
-    events_per_month: eventsPerMonth,
-    beyond,
-    sample_rate: sampleRate,
+    ...toSnakeCase({ eventsPerSecond, burst, eventsPerMonth, beyond, sampleRate }),
     updated_at: quota?.updatedAt ?? null,
     month: quota === undefined ? null : describeMonth(quota, now)
   }

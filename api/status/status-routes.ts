@@ -7,7 +7,7 @@ import { readBucket } from '../../platform/nats/stream-info.ts'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/wire/ingest-presence.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { answerInTime, orNotFound } from '../http/answer-errors.ts'
-import { optional } from '../http/json-schema.ts'
+import { optional, toSnakeCase } from '../http/json-schema.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
 import { type Status, statusSchema, watermarkSchema } from './status-schema.ts'
@@ -47,15 +47,10 @@ export async function statusRoutes (
       complete_through: watermark === undefined ? null : new Date(watermark.through),
       updated_at: watermark === undefined ? null : new Date(watermark.updated),
       held_by: watermark?.held_by ?? null,
-      ingest: ingest?.map(({ id, host, folder, version, publishedThrough, inFlight, spoolBytes, storedAt }) => ({
-        id,
-        host,
-        folder,
-        version,
-        published_through: publishedThrough === 0 ? null : new Date(publishedThrough),
-        in_flight: inFlight,
-        spool_bytes: spoolBytes,
-        reported_at: new Date(storedAt)
+      ingest: ingest?.map(({ id, host, folder, version, inFlight, spoolBytes, ...at }) => ({
+        ...toSnakeCase({ id, host, folder, version, inFlight, spoolBytes }),
+        published_through: at.publishedThrough === 0 ? null : new Date(at.publishedThrough),
+        reported_at: new Date(at.storedAt)
       })) ?? null
     }
   })

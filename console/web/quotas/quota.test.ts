@@ -26,10 +26,10 @@ t.test('limits, and the action beyond them, are described in words', async (t) =
 
 t.test('only what was touched is changed', async (t) => {
   const fields = fieldsOf(QUOTA)
-  t.same(fields, { perSecond: '500', burst: '5000', perMonth: '20000000', beyond: 'sample', samplePercent: '7' })
+  t.same(fields, { events_per_second: '500', burst: '5000', events_per_month: '20000000', beyond: 'sample', sample_rate: '7' })
   t.same(changesOf(fields, fields), {})
-  t.same(changesOf(fields, { ...fields, perSecond: '600' }), { events_per_second: 600 }, 'its burst follows')
-  t.same(changesOf(fields, { ...fields, burst: ' ', perMonth: '', beyond: 'reject', samplePercent: '12.5' }),
+  t.same(changesOf(fields, { ...fields, events_per_second: '600' }), { events_per_second: 600 }, 'its burst follows')
+  t.same(changesOf(fields, { ...fields, burst: ' ', events_per_month: '', beyond: 'reject', sample_rate: '12.5' }),
     { burst: null, events_per_month: null, beyond: 'reject', sample_rate: 0.125 })
-  t.same(fieldsOf(NONE).perSecond, '')
+  t.same(fieldsOf(NONE).events_per_second, '')
 })

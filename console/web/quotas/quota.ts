@@ -6,8 +6,8 @@ export type Quota = Schema<'Quota'>
 export type Usage = Answer<'/api/projects/{project_id}/usage'>
 export type UsageDay = Usage['results'][number]
 
-/** What somebody writes: a share in percent, and empty for no limit. */
-export interface QuotaFields { perSecond: string, burst: string, perMonth: string, beyond: Quota['beyond'], samplePercent: string }
+/** What somebody writes: `sample_rate` in percent, and empty for no limit. */
+export type QuotaFields = Record<'events_per_second' | 'burst' | 'events_per_month' | 'sample_rate', string> & Pick<Quota, 'beyond'>
 
 /** `500 events a second and 5,000 at once, 20,000,000 a month`. */
 export function describeLimits ({ events_per_second: second, burst, events_per_month: month }: Quota): string {
@@ -36,27 +36,20 @@ export function describeMonth ({ events_per_month: limit, month }: Quota): strin
 export function fieldsOf (quota: Quota): QuotaFields {
   const text = (value: number | null): string => value === null ? '' : String(value)
   return {
-    perSecond: text(quota.events_per_second),
+    events_per_second: text(quota.events_per_second),
     burst: text(quota.burst),
-    perMonth: text(quota.events_per_month),
+    events_per_month: text(quota.events_per_month),
     beyond: quota.beyond,
-    samplePercent: String(Number((quota.sample_rate * 100).toPrecision(6)))
+    sample_rate: String(Number((quota.sample_rate * 100).toPrecision(6)))
   }
-}
-
-/** The field of the form by the field of the API, for an error that names it. */
-export const FIELD_NAMES: Record<keyof QuotaFields, string> = {
-  perSecond: 'events_per_second', burst: 'burst', perMonth: 'events_per_month', beyond: 'beyond', samplePercent: 'sample_rate'
 }
 
 /** What of a quota is to be changed: only fields that were touched, so that a limit a second takes its burst along. */
 export function changesOf (before: QuotaFields, now: QuotaFields): Record<string, number | string | null> {
-  const changes: Record<string, number | string | null> = {}
-  for (const name of Object.keys(FIELD_NAMES) as (keyof QuotaFields)[]) {
-    if (now[name] === before[name]) continue
-    changes[FIELD_NAMES[name]] = name === 'beyond'
-      ? now.beyond
-      : now[name].trim() === '' ? null : name === 'samplePercent' ? Number((Number(now[name]) / 100).toPrecision(8)) : Number(now[name])
-  }
-  return changes
+  const touched = Object.entries(now).filter(([name, text]) => text !== before[name as keyof QuotaFields])
+  return Object.fromEntries(touched.map(([name, text]) => {
+    if (name === 'beyond') return [name, text]
+    if (text.trim() === '') return [name, null]
+    return [name, name === 'sample_rate' ? Number((Number(text) / 100).toPrecision(8)) : Number(text)]
+  }))
 }

@@ -6,7 +6,7 @@ import { projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Ago, Choices, Dialog, Facts, Failed, Form, Show } from '../states.tsx'
 import {
-  changesOf, describeBeyond, describeLimits, describeMonth, FIELD_NAMES, fieldsOf, type Quota, type QuotaFields
+  changesOf, describeBeyond, describeLimits, describeMonth, fieldsOf, type Quota, type QuotaFields
 } from './quota.ts'
 import { UsageView } from './usage-view.tsx'
 
@@ -85,27 +85,27 @@ function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
       <label>
         {label}
         <input
-          type='number' min={name === 'samplePercent' ? 0.01 : 1} max={most} step={name === 'samplePercent' ? 'any' : 1} value={fields[name]} aria-describedby={`hint-${name}`}
+          type='number' min={name === 'sample_rate' ? 0.01 : 1} max={most} step={name === 'sample_rate' ? 'any' : 1} value={fields[name]} aria-describedby={`hint-${name}`}
           onInput={(event) => setFields({ ...fields, [name]: event.currentTarget.value })}
         />
       </label>
       <span id={`hint-${name}`} class='hint'>{hint}</span>
-      {error?.attr === FIELD_NAMES[name] && <p role='alert' class='error'>{error.message}</p>}
+      {error?.attr === name && <p role='alert' class='error'>{error.message}</p>}
     </div>
   )
-  const beyond = (each: Quota['beyond']): string => describeBeyond({ beyond: each, sample_rate: Number(fields.samplePercent) / 100 || quota.sample_rate })
-  const isNamed = error !== undefined && (Object.values(FIELD_NAMES) as (string | null)[]).includes(error.attr)
+  const beyond = (each: Quota['beyond']): string => describeBeyond({ beyond: each, sample_rate: Number(fields.sample_rate) / 100 || quota.sample_rate })
+  const isNamed = error?.attr != null && Object.hasOwn(fields, error.attr)
   return (
     <Dialog title={quota.updated_at === null ? 'Set a quota' : 'Change the quota'} onClose={onClose}>
       <Form class='stacked' onSubmit={async () => { if (!isBusy) await save() }}>
-        {field('perSecond', 'Events a second', 'Of each ingest process. Empty: no limit.')}
+        {field('events_per_second', 'Events a second', 'Of each ingest process. Empty: no limit.')}
         {field('burst', 'Events at once, after a silence', "Empty: ten seconds' worth.")}
-        {field('perMonth', 'Events a calendar month (UTC)', 'Of all processes. Empty: no limit.')}
+        {field('events_per_month', 'Events a calendar month (UTC)', 'Of all processes. Empty: no limit.')}
         <Choices
           legend='Beyond it' chosen={fields.beyond} onChange={(chosen) => setFields({ ...fields, beyond: chosen === 'sample' ? chosen : 'reject' })}
           of={{ reject: beyond('reject'), sample: beyond('sample') }}
         />
-        {fields.beyond === 'sample' && field('samplePercent', 'Share of all distinct ids, in percent', 'Smaller samples are subsets of larger ones.', 99.99)}
+        {fields.beyond === 'sample' && field('sample_rate', 'Share of all distinct ids, in percent', 'Smaller samples are subsets of larger ones.', 99.99)}
         {error !== undefined && !isNamed && <Failed error={error} onRetry={() => { void save() }} />}
         <p class='actions'>
           <button type='button' onClick={onClose}>Cancel</button>
