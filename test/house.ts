@@ -40,15 +40,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_629,
+  lines: 89_599,
   serverLines: 5_500,
-  platformLines: 3_975,
+  platformLines: 3_973,
   trackedFiles: 1_727,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 152,
-  casts: 273,
+  casts: 272,
   phrases: 51
 } satisfies Record<keyof House, number>
 
