@@ -14,6 +14,7 @@ import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { INGEST_BUCKET } from '../schema/wire/ingest-presence.ts'
 import { PARTITIONS_BUCKET } from '../schema/wire/streams.ts'
+import { listenForWork, type RunAnnounced } from './announced-work.ts'
 import { loadPipelineConfig, type PipelineConfig } from './pipeline-config.ts'
 import { startRollUp } from './definitions/roll-up-definitions.ts'
 import { MissingCounter } from './health/count-missing.ts'
@@ -80,14 +81,14 @@ runProcess('pipeline', async () => {
     stores, agent, records, membership, readKey: fingerprintKey.read, metrics: pipelineMetrics, logger,
     onViewFailure: views.onFailure
   })
-  const persons = startPersons({
-    connection, sql, clickhouse, cluster, membership, metrics, logger,
-    maxGroupTypes: config.maxGroupTypes
-  })
+  const work = listenForWork({ url: config.databaseUrl, logger })
+  const { maxGroupTypes } = config
+  const persons = startPersons({ ...stores, membership, run: work.run, maxGroupTypes, metrics, logger })
   const rollUp = startRollUp({
-    clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, limits: config.definitions, metrics, logger
+    clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, limits: config.definitions, metrics, logger,
+    insertedAt: () => Math.max(...supervisor.states().map((each) => each.insertedAt))
   })
-  const monitors = await startMonitors(config, { stores, records, metrics, logger })
+  const monitors = await startMonitors(config, { stores, records, run: work.run, metrics, logger })
   const accounting = startAccounting({
     stores,
     bucket: await retryAtStart(() => openBucket(connection, INGEST_BUCKET, config.streams), logger),
@@ -95,10 +96,8 @@ runProcess('pipeline', async () => {
     metrics,
     logger
   })
-  const retention = startRetention({
-    sql, clickhouse, connection, cluster, now: Date.now, metrics, logger
-  })
-  const windows = startWindowWork(config, { stores, membership, metrics, logger })
+  const retention = startRetention({ ...stores, now: Date.now, metrics, logger })
+  const windows = startWindowWork(config, { stores, membership, run: work.run, metrics, logger })
 
   let phase: ProcessPhase = 'running'
   const checks = {
@@ -131,7 +130,8 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor, persons, rollUp, retention, accounting, windows].map((work) => work.stop()))
+      run: () => Promise.all([supervisor, persons, rollUp, retention, accounting, windows, work]
+        .map((each) => each.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
     { name: 'monitors', run: () => Promise.all([monitors.stop(), views.stop()]) },
@@ -223,7 +223,8 @@ async function startEvents (
 /** Watches what the pipeline depends on: streams, dead letters, disks, parts, backups. */
 async function startMonitors (
   config: PipelineConfig,
-  { stores, records, metrics, logger }: Pick<EventsDeps, 'stores' | 'records' | 'logger'> & { metrics: Metrics }
+  { stores, records, run, metrics, logger }:
+  Pick<EventsDeps, 'stores' | 'records' | 'logger'> & { run: RunAnnounced, metrics: Metrics }
 ): Promise<Omit<StreamWatch, 'stop'> & { stop: () => Promise<unknown> }> {
   const { connection, sql, clickhouse, cluster } = stores
   const counter = new MissingCounter({
@@ -231,7 +232,7 @@ async function startMonitors (
     bucket: await retryAtStart(() => openBucket(connection, PARTITIONS_BUCKET, config.streams), logger)
   })
   const streams = watchStreams({ connection, counter, metrics, logger })
-  const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
+  const backups = watchBackups({ sql, run, intervalMs: config.backupIntervalMs, metrics, logger })
   const watch = watchClickHouse({ clickhouse, cluster, metrics, logger })
   return {
     parts: () => [...watch.parts(), ...streams.parts(), ...backups.parts()],

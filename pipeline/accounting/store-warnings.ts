@@ -18,7 +18,8 @@ export interface IngestionWarningsDeps {
 /** Pause between two inserts, in milliseconds: few parts for ClickHouse. */
 const INTERVAL_MS = 500
 
-/** How long a round waits for messages that are announced, in milliseconds. */
+/** How long a round waits for the first message, and for those that are announced with it, in milliseconds. */
+const FIRST_WAIT_MS = 30_000
 const WAIT_MS = 1000
 
 /** Messages of one insert at most. */
@@ -38,9 +39,7 @@ const ACK_WAIT_MS = 15_000
 export function startIngestionWarnings (deps: IngestionWarningsDeps): IntervalLoop {
   return runAtIntervals({
     everyMs: INTERVAL_MS,
-    run: async (signal) => {
-      while (!signal.aborted && await storeWarnings(deps) === MAX_MESSAGES) { /* there is more */ }
-    },
+    run: async (signal) => await storeWarnings(deps, { waitMs: FIRST_WAIT_MS, signal }),
     logger: deps.logger,
     failure: 'ingestion warnings could not be stored; they wait in the stream and will be retried',
     stopWithinMs: 2 * WAIT_MS
@@ -48,21 +47,23 @@ export function startIngestionWarnings (deps: IngestionWarningsDeps): IntervalLo
 }
 
 /**
- * Stores what waits, a thousand messages at most, and acknowledges it.
+ * Waits for a message, stores what waits then, a thousand messages at most, and acknowledges it.
  *
- * @returns the number of messages.
+ * @param options.signal  Ends the wait.
  * @throws when NATS or ClickHouse is unavailable: the messages come again.
  */
-export async function storeWarnings ({ connection, clickhouse, logger }: IngestionWarningsDeps): Promise<number> {
+export async function storeWarnings (
+  { connection, clickhouse, logger }: IngestionWarningsDeps,
+  { waitMs = WAIT_MS, signal }: { waitMs?: number, signal?: AbortSignal } = {}
+): Promise<void> {
   const consumer = await openConsumer(connection)
-  const { num_pending: pending, num_ack_pending: unconfirmed } = await consumer.info(true)
-  // A fetch that asked for more than there is would keep it until it expires.
-  const expected = Math.min(MAX_MESSAGES, pending === 0 ? unconfirmed : pending)
-  if (expected === 0) return 0
-  const messages: JsMsg[] = []
+  const messages = await fetchAll(consumer, { max_messages: 1, expires: waitMs }, signal)
+  const [first] = messages
+  if (first === undefined) return
   try {
-    const fetched = await consumer.fetch({ max_messages: expected, expires: WAIT_MS })
-    for await (const message of fetched) messages.push(message)
+    // A fetch that asked for more than there is would keep it until it expires.
+    const others = Math.min(MAX_MESSAGES - 1, first.info.pending)
+    if (others > 0) messages.push(...await fetchAll(consumer, { max_messages: others, expires: WAIT_MS }))
     const read = messages.map((message) => readMessage(message, logger))
     await insert(TRACES_TABLE, read.flatMap(toTraces))
     const totals = read.flatMap(({ source, totals: own }) => own.map((total) => ({ source, total })))
@@ -72,11 +73,24 @@ export async function storeWarnings ({ connection, clickhouse, logger }: Ingesti
     throw error
   }
   for (const message of messages) message.ack()
-  return messages.length
 
   async function insert (table: string, values: Record<string, unknown>[]): Promise<void> {
     if (values.length === 0) return
     await insertRows(clickhouse, table, values)
+  }
+}
+
+async function fetchAll (
+  consumer: Consumer, pull: { max_messages: number, expires: number }, signal?: AbortSignal
+): Promise<JsMsg[]> {
+  if (signal?.aborted === true) return []
+  const fetched = await consumer.fetch(pull)
+  const stop = (): void => fetched.stop()
+  signal?.addEventListener('abort', stop)
+  try {
+    return await Array.fromAsync(fetched)
+  } finally {
+    signal?.removeEventListener('abort', stop)
   }
 }
 

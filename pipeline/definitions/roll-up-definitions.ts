@@ -15,6 +15,8 @@ export interface RollUpDeps {
   /** Interval of the rounds, in milliseconds. */
   intervalMs: number
   limits: DefinitionLimits
+  /** When this process last inserted events, epoch milliseconds. Default: at the moment. */
+  insertedAt?: () => number
   metrics: Metrics
   logger: Logger
 }
@@ -59,6 +61,9 @@ const MAX_CHANGES = 2 * ROWS_PER_PAGE
  */
 const ROUNDS_WITHOUT_NEW_NAMES = 5
 
+/** Interval of asking the stores while this process has inserted nothing for `OVERLAP_MS`, in milliseconds. */
+const QUIET_MS = 20_000
+
 /** How many definitions of each project have changed counts since the given moment, and since the next one, about. */
 const COUNT_CHANGES = `
   SELECT project_id, toUInt32(uniqCombined(event, kind, property)) AS changes,
@@ -88,6 +93,7 @@ export interface LastRound {
  * with growing pauses; the next successful one catches up.
  */
 export function startRollUp (deps: RollUpDeps): RollUp {
+  const { insertedAt = Date.now } = deps
   let lastError: string | null = null
   const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the roll-up of definitions, by outcome.', { outcome: ['done', 'skipped', 'failed'] })
   const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions read from ClickHouse by the roll-up.')
@@ -99,6 +105,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   let last: LastRound | undefined
   // When everything is read all the same, by performance.now().
   let sweepsAt = 0
+  let askedAt = -Infinity
   let warnedOn = ''
   let warned = new Set<number>()
 
@@ -113,8 +120,15 @@ export function startRollUp (deps: RollUpDeps): RollUp {
     }
   }
 
+  /** Nothing new is expected, and no project is left to catch up. Other processes roll up what they insert. */
+  function isQuiet (): boolean {
+    return last !== undefined && last.since >= 0 && Date.now() - insertedAt() > OVERLAP_MS
+  }
+
   async function round (): Promise<string> {
     try {
+      if (isQuiet() && performance.now() - askedAt < QUIET_MS) return 'skipped'
+      askedAt = performance.now()
       if (performance.now() >= sweepsAt) last = undefined
       const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2, limits: deps.limits, last })
       if (outcome.kind === 'done') {

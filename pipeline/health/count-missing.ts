@@ -1,6 +1,7 @@
-import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
+import type { JetStreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/wire/streams.ts'
 import type { PartitionRecords } from '../stream/partition-records.ts'
@@ -64,6 +65,8 @@ export class MissingCounter {
   readonly #records: PartitionRecords
   readonly #bucket: KV
   #suspected: number[] = []
+  /** What an empty stream was counted with until the same result was found often enough. */
+  #settled: { created: string, last: number, result: MissingReading } | null = null
 
   /** @param bucket  Of the records; what was found is kept there, for all processes and the next ones. */
   constructor (options: { connection: NatsConnection, records: PartitionRecords, bucket: KV }) {
@@ -77,9 +80,13 @@ export class MissingCounter {
    * @throws when JetStream does not answer.
    */
   async count (): Promise<MissingReading | null> {
+    const manager = await manageJetStream(this.#connection)
+    const { created, state } = await readStreamInfo(manager, EVENTS_STREAM)
+    const settled = this.#settled
+    if (settled?.created === created && settled.last === state.last_seq && state.messages === 0) return settled.result
     // Read first what other processes saw: the last sequence never goes back by itself.
     const entry = await this.#bucket.get(KEY)
-    const now = await this.#readNumbers(await jetstreamManager(this.#connection))
+    const now = await this.#readNumbers(manager)
     if (now === null) return null
     const stored = entry?.operation === 'PUT' ? entry.json<MissingMessages>() : null
     const { known, missing } = judge(stored?.stream === now.stream ? stored : newMissing(now), now)
@@ -88,7 +95,12 @@ export class MissingCounter {
     const next = sure <= known.missing
       ? known
       : { ...known, missing: sure, found: { at: Date.now(), messages: sure - known.missing } }
-    if (JSON.stringify(next) === JSON.stringify(stored)) return { ...next, isNews: false }
+    if (JSON.stringify(next) === JSON.stringify(stored)) {
+      const result = { ...next, isNews: false }
+      const isSure = now.isQuiet && this.#suspected.length === CONFIRMATIONS && new Set(this.#suspected).size === 1
+      this.#settled = isSure ? { created, last: now.last, result } : null
+      return result
+    }
     // If another process was faster, it has reported the result.
     const isWritten = await this.#bucket.put(KEY, JSON.stringify(next), { previousSeq: entry?.revision ?? 0 })
       .then(() => true, () => false)

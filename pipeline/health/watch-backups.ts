@@ -1,10 +1,11 @@
 import type { Logger } from 'pino'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
-import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
+import type { IntervalLoop } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { RunAnnounced } from '../announced-work.ts'
 
-/** Interval of reading the records of backups, in milliseconds: whoever sees one fail looks at the status next. */
+/** Interval of reading the records of backups while that fails, in milliseconds. */
 const INTERVAL_MS = 2000
 
 /** A backup may be late by this many intervals: it takes its time, and the next one waits for it. */
@@ -30,8 +31,8 @@ export interface BackupWatch extends Pick<IntervalLoop, 'stop'> {
  *
  * @param options.intervalMs  Interval of scheduled backups; 0 without a schedule.
  */
-export function watchBackups ({ sql, intervalMs, metrics, logger }: {
-  sql: Sql, intervalMs: number, metrics: Metrics, logger: Logger
+export function watchBackups ({ sql, run, intervalMs, metrics, logger }: {
+  sql: Sql, run: RunAnnounced, intervalMs: number, metrics: Metrics, logger: Logger
 }): BackupWatch {
   const startedAt = Date.now()
   let known: BackupSummary = { last: null, failures: 0, lastError: '', lastWarning: '' }
@@ -49,11 +50,14 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
     () => known.lastWarning === '' ? 0 : 1)
   metrics.gaugeFrom('backup_failures', 'Failed backups among the last 1,000.', () => known.failures)
 
-  const { stop } = runAtIntervals({
+  const { stop } = run({
     everyMs: INTERVAL_MS,
     logger,
     failure: 'could not read the records of backups',
-    run: async () => { known = await readBackupSummary(sql) }
+    async run () {
+      known = await readBackupSummary(sql)
+      return false
+    }
   })
   return {
     stop,

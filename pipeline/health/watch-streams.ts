@@ -1,10 +1,11 @@
 /** Watches the streams of NATS: how much waits and for how long, what vanished, how full the dead-letter stream is. */
-import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
+import type { StreamState } from '@nats-io/jetstream'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 import type { MissingCounter, MissingMessages } from './count-missing.ts'
@@ -81,7 +82,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
 
   async function poll (): Promise<void> {
     try {
-      const manager = await jetstreamManager(connection)
+      const manager = await manageJetStream(connection)
       for (const stream of [EVENTS_STREAM, PERSONS_STREAM, DEAD_LETTER_STREAM, WARNINGS_STREAM]) {
         const { state, config } = await readStreamInfo(manager, stream)
         const lostBytes = (state as { lost?: { bytes: number } }).lost?.bytes ?? 0

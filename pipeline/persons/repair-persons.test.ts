@@ -21,7 +21,7 @@ const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? 10)
 t.test(`${SEQUENCES} random sequences of merges, splits, undos and dead letters, in the real stores`, async (t) => {
   const stores = await startPersonsStores(t, { projects: SEQUENCES })
   await stores.clickhouse.client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3) + INTERVAL 1 DAY, (now64(3), '')" })
-  stores.start({ repairsPollIntervalMs: 50 })
+  stores.start({ pollIntervalMs: 50 })
   const seed = Number(process.env.MILLRACE_TEST_SEED ?? 1)
   const sequences = Array.from({ length: SEQUENCES }, (_, i) =>
     randomRepairs(createRandom(seed * 1e6 + i), i + 1).steps)
@@ -50,7 +50,7 @@ t.test('a repair reads only related persons, holds no other up, and waits until 
   const stores = await startPersonsStores(t)
   const { sql, clickhouse: { client } } = stores
   await client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3) + INTERVAL 1 DAY, (now64(3), '')" })
-  stores.start({ repairsPollIntervalMs: 50 })
+  stores.start({ pollIntervalMs: 50 })
   const visits = ['jo', 'anon', 'phone'].map((distinctId) => ({ ...origin(), kind: 'person' as const, distinctId, receivedAt: 0 }))
   const merges = ['anon', 'phone'].map((otherDistinctId) =>
     ({ ...origin(), kind: 'merge' as const, how: 'alias' as const, distinctId: 'jo', otherDistinctId, receivedAt: 0 }))

@@ -12,6 +12,7 @@ import { personUuid } from '../../schema/wire/identity.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { derivePersonUpdate } from '../../schema/wire/derive-person-update.ts'
 import { PERSONS_PARTITIONS, PERSONS_STREAM, personsSubject } from '../../schema/wire/streams.ts'
+import type { RunAnnounced } from '../announced-work.ts'
 import { isIllegalDistinctId } from './merge-persons.ts'
 import { LATE_MS } from './property-times.ts'
 import { type Repair, RepairRefused, type ReplayedUpdate, replayPersons } from './replay-persons.ts'
@@ -21,6 +22,8 @@ interface RepairDeps {
   sql: Sql
   clickhouse: ClickHouse
   connection: NatsConnection
+  /** Default: looks every time. */
+  run?: RunAnnounced
   logger: Logger
   /** Called after a repair, which wrote copies to the outbox. */
   onCopies: () => void
@@ -39,7 +42,7 @@ interface Request {
   doneAt: number | null
 }
 
-/** Interval of looking for requests, in milliseconds: somebody waits for the answer. */
+/** Interval of looking at open requests, in milliseconds: somebody waits for the answer. */
 const POLL_INTERVAL_MS = 1000
 
 /** Maximum wait, with persons of the project locked, until ClickHouse has the events of all applied updates. */
@@ -69,26 +72,27 @@ interface Attempt {
 
 /** Carries out open repairs until stopped, in the order of their requests; one that fails rests, the others go on. */
 export function startRepairs (deps: RepairDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
-  const { sql, logger } = deps
+  const { sql, run = runAtIntervals, logger } = deps
   const attempts = new Map<number, Attempt>()
-  return runAtIntervals({
+  return run({
     everyMs: pollIntervalMs,
     async run (signal) {
       const resting = [...attempts].flatMap(([id, { notBefore }]) => notBefore > Date.now() ? [id] : [])
       const open = await sql<Request[]>`
         SELECT ${columns(sql)} FROM person_repairs WHERE done_at IS NULL AND error IS NULL AND id <> ALL (${resting}::bigint[]) ORDER BY id LIMIT 20`
       for (const request of open) {
-        if (signal.aborted) return
+        if (signal.aborted) break
         const attempt = attempts.get(request.id) ?? { sequence: null, failures: 0, notBefore: 0 }
         attempts.set(request.id, attempt)
         try {
           if (await repair(request, attempt, deps, signal)) attempts.delete(request.id)
         } catch (err) {
-          if (signal.aborted) return
+          if (signal.aborted) break
           attempt.notBefore = Date.now() + 10 * retryDelayMs(attempt.failures++)
           logger.warn({ err, repair: request.id, failures: attempt.failures }, 'could not repair a person; retrying')
         }
       }
+      return open.length > 0 || resting.length > 0
     },
     logger,
     failure: 'could not read repairs of persons; retrying',

@@ -9,7 +9,7 @@ import type { PersonsMetrics } from './persons-metrics.ts'
 const BUSY_MS = 500
 
 /** The same while this process is idle: another one may have died before it copied. */
-const IDLE_MS = 5000
+const IDLE_MS = 15_000
 
 /**
  * Maximum compressed bytes in the outbox: an outage of ClickHouse must not fill the disk of Postgres. While it is

@@ -6,6 +6,7 @@ import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { PERSONS_PARTITIONS, personsSubject } from '../../schema/wire/streams.ts'
+import type { RunAnnounced } from '../announced-work.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { PartitionSupervisor, type PartitionSupervisorOptions } from '../stream/partition-supervisor.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
@@ -27,6 +28,8 @@ export interface PersonsDeps {
   clickhouse: ClickHouse
   /** The pipeline processes among which the partitions are shared. */
   membership: PartitionSupervisorOptions<number>['membership']
+  /** Runs deletions and repairs. Default: looks for them every time. */
+  run?: RunAnnounced
   metrics: Metrics
   logger: Logger
   /** Name of the ClickHouse cluster whose nodes delete persons; empty: one node. */
@@ -35,10 +38,8 @@ export interface PersonsDeps {
   maxBatchBytes?: number
   /** Maximum group types of a project; events with further ones are stored without the group. Default: no limit. */
   maxGroupTypes?: number
-  /** Interval of looking for deletions of persons, in milliseconds. Default 1000. */
-  deletionsPollIntervalMs?: number
-  /** Interval of looking for requested repairs of persons, in milliseconds. Default 1000. */
-  repairsPollIntervalMs?: number
+  /** Interval of looking for deletions and repairs of persons, in milliseconds. Default a second. */
+  pollIntervalMs?: number
 }
 
 /** The running person applier of one process. */
@@ -76,8 +77,8 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
   const metrics = createPersonsMetrics(deps.metrics)
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
   const letters = { connection: deps.connection, hasRoom: createLetterRoom(deps.connection) }
-  const deletions = startDeletions({ ...deps, logger }, deps.deletionsPollIntervalMs)
-  const repairs = startRepairs({ ...deps, logger, onCopies: () => copies.notify() }, deps.repairsPollIntervalMs)
+  const deletions = startDeletions({ ...deps, logger }, deps.pollIntervalMs)
+  const repairs = startRepairs({ ...deps, logger, onCopies: () => copies.notify() }, deps.pollIntervalMs)
   const supervisor = new PartitionSupervisor({
     partitions: new Map(Array.from({ length: PERSONS_PARTITIONS }, (_, partition) => [`persons ${partition}`, partition])),
     chooseOwner: (partition, members) => members[partition % members.length],

@@ -27,6 +27,8 @@ export class PartitionState {
   oldestStoredAt = 0
   /** When the insert under way began, epoch ms; 0 without one. */
   insertingSince = 0
+  /** When the last insert ended, epoch ms; 0 before the first. */
+  insertedAt = 0
   lastError: string | null = null
   /** Sessions that failed in a row: the pause before the next one grows with them. */
   failedSessions = 0

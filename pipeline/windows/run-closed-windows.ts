@@ -13,6 +13,7 @@ import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createSemaphore, type Semaphore } from '../../platform/semaphore.ts'
+import type { RunAnnounced } from '../announced-work.ts'
 import { createLeases } from './window-lease.ts'
 import { windowAt, type WindowKind, type WindowTask } from './window-task.ts'
 
@@ -27,6 +28,8 @@ export interface WindowsDeps {
   /** Names this process; new with each start. */
   owner: string
   kinds: readonly WindowKind[]
+  /** Default: lists tasks every time. */
+  runRounds?: RunAnnounced
   /** Interval of looking for tasks and closed windows, in milliseconds. Default 5,000. */
   roundMs?: number
   /** How long a task waits for a process that died, in milliseconds. Default 30,000. */
@@ -36,7 +39,8 @@ export interface WindowsDeps {
 
 /** Runs tasks until stopped. Without tasks a round is what it takes to list them. */
 export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
-  const { sql, clickhouse, owner, kinds, roundMs = ROUND_MS, leaseMs = LEASE_MS, logger } = deps
+  const { sql, clickhouse, owner, kinds, runRounds = runAtIntervals, logger } = deps
+  const { roundMs = ROUND_MS, leaseMs = LEASE_MS } = deps
   const stopped = new AbortController()
   const running = new Map<string, Promise<void>>()
   const places = kinds.map(({ list, limit }) => ({ list, free: createSemaphore({ limit }) }))
@@ -66,18 +70,24 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
     }
   }
 
-  async function startKind (list: WindowKind['list'], places: Semaphore): Promise<void> {
-    const tasks = (await list()).filter(({ subject }) => !running.has(subject))
-    if (tasks.length === 0) return
+  /** @returns whether there are any. */
+  async function startKind (list: WindowKind['list'], places: Semaphore): Promise<boolean> {
+    const listed = await list()
+    const tasks = listed.filter(({ subject }) => !running.has(subject))
+    if (tasks.length === 0) return listed.length > 0
     const through = await readCompleteThrough(clickhouse)
     for (const task of tasks) running.set(task.subject, places.run(async () => await start(task, through)))
+    return true
   }
 
-  const loop = runAtIntervals({
+  const loop = runRounds({
     everyMs: roundMs,
     logger,
     failure: 'tasks of closed windows could not be read; they wait',
-    run: async () => await Promise.all(places.map(async ({ list, free }) => await startKind(list, free)))
+    async run () {
+      const found = await Promise.all(places.map(async ({ list, free }) => await startKind(list, free)))
+      return found.includes(true)
+    }
   })
   return {
     async stop () {

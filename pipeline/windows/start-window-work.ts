@@ -5,6 +5,7 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { RunAnnounced } from '../announced-work.ts'
 import type { PipelineConfig } from '../pipeline-config.ts'
 import { listAlertTasks } from './alerts/alert-tasks.ts'
 import { createListCohorts } from './cohort-task.ts'
@@ -21,19 +22,20 @@ const MAX_ALERTS = 4
 export interface WindowWorkDeps {
   stores: { sql: Sql, shards: ClickHouse, connection: NatsConnection, cluster: string }
   membership: { id: string, leads: () => boolean | null }
+  run: RunAnnounced
   metrics: Metrics
   logger: Logger
 }
 
 export function startWindowWork (
   { analystUrl, clickhouseUrl, publicUrl, targets, exportFolder: folder }: PipelineConfig,
-  { stores, membership, metrics, logger }: WindowWorkDeps
+  { stores, membership, run, metrics, logger }: WindowWorkDeps
 ): { stop: () => Promise<unknown> } {
   const { sql, shards: clickhouse, connection, cluster } = stores
   const analyst = analystUrl === '' ? null : connectClickHouse({ url: analystUrl })
   const { database } = parseClickHouseUrl(clickhouseUrl)
   const windows = startWindows({
-    sql, clickhouse, owner: membership.id, logger,
+    sql, clickhouse, owner: membership.id, runRounds: run, logger,
     kinds: [
       { list: createListExports({ sql, clickhouse, cluster, folder, metrics }), limit: Infinity },
       { list: async () => await listAlertTasks({ sql, analyst, publicUrl }), limit: MAX_ALERTS },
@@ -43,9 +45,9 @@ export function startWindowWork (
   const [leads, now] = [() => membership.leads(), Date.now]
   const sender = createSender({ ...targets, now, readPicture: createReadPicture(sql) })
   const deliveries = startDeliveries({
-    sql, connection, hasRoom: createLetterRoom(connection), send: sender.send, leads, now, metrics, logger
+    sql, connection, hasRoom: createLetterRoom(connection), send: sender.send, leads, now, run, metrics, logger
   })
-  const events = startQueueingEvents({ sql, clickhouse, leads, publicUrl, logger })
+  const events = startQueueingEvents({ sql, clickhouse, leads, publicUrl, run, logger })
   return {
     async stop () {
       await Promise.all([windows.stop(), events.stop(), deliveries.stop()])

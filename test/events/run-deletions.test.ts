@@ -189,7 +189,7 @@ t.test('finishes a deletion after ClickHouse was unavailable, and deletes events
   t.match(begun, { isDone: false })
 
   await without.stop()
-  stores.start({ deletionsPollIntervalMs: 100 })
+  stores.start({ pollIntervalMs: 100 })
   await waitFor(async () => (await sql`SELECT 1 FROM person_deletions WHERE done_at IS NOT NULL`).length === 1)
   t.equal(await count(client, 'events', "project_id = 1 AND distinct_id IN ('jo', 'phone')"), 0)
 

@@ -35,7 +35,10 @@ export async function insertMessages (
       state.lastError = error.message
       metrics.insertRetries.inc({ partition: state.key, code: error.clickhouseCode })
     }
-  }).finally(() => { state.insertingSince = 0 })
+  }).finally(() => {
+    state.insertingSince = 0
+    state.insertedAt = Date.now()
+  })
   if (outcome.kind === 'refused') metrics.refusedBatches.inc({ partition: state.key, code: outcome.error.clickhouseCode })
   return outcome
 }

@@ -8,12 +8,13 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
 import { erasedCondition } from '../../../schema/wire/erased-ids.ts'
 import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
+import type { RunAnnounced } from '../../announced-work.ts'
 import type { RemovalDeps } from './event-removals.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from './finish-person-deletion.ts'
 import { forgetNotifications } from './forget-notifications.ts'
 import { reviseExports } from './revise-exports.ts'
 
-/** Interval of looking for deletions, in milliseconds: whoever asked for one waits for the answer. */
+/** Interval of looking at open deletions, in milliseconds: whoever asked for one waits for the answer. */
 const POLL_INTERVAL_MS = 1000
 
 /** Maximum wait for one deletion in one round, in milliseconds; ClickHouse goes on, and the next round asks again. */
@@ -28,6 +29,8 @@ const RETURNED = `inserted_at > now64(3) - toIntervalSecond(${LOOK_BACK_S}) AND 
 
 interface DeletionDeps extends RemovalDeps {
   connection: NatsConnection
+  /** Default: looks every time. */
+  run?: RunAnnounced
   logger: Logger
 }
 
@@ -36,8 +39,9 @@ interface DeletionDeps extends RemovalDeps {
  * have been stored. Runs in every process: two that delete the same do no harm.
  */
 export function startDeletions (deps: DeletionDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
+  const { run = runAtIntervals } = deps
   let lookedAt = -Infinity
-  return runAtIntervals({
+  return run({
     everyMs: pollIntervalMs,
     async run (signal) {
       if (Date.now() - lookedAt > LOOK_INTERVAL_MS) {
@@ -45,7 +49,7 @@ export function startDeletions (deps: DeletionDeps, pollIntervalMs = POLL_INTERV
         await forgetOnceMore(deps.sql)
         lookedAt = Date.now()
       }
-      await finishOpenDeletions(deps, signal)
+      return await finishOpenDeletions(deps, signal)
     },
     logger: deps.logger,
     failure: 'could not finish deletions of persons; retrying',
@@ -86,7 +90,8 @@ async function forgetOnceMore (sql: Sql): Promise<void> {
     SELECT ${selectDeletion(sql)} FROM person_deletions WHERE swept_at > now() - ${LOOK_BACK_S}::integer * interval '1 second'`)
 }
 
-async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {
+/** @returns whether there were any. */
+async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<boolean> {
   const { sql, connection, logger } = deps
   // What was to be deleted before must not come back under a random id.
   const open = await sql<PersonDeletion[]>`
@@ -94,7 +99,7 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
       SELECT FROM person_deletions AS earlier WHERE earlier.swept_at IS NULL AND earlier.id < deletion.id AND earlier.with_events
         AND earlier.project_id = deletion.project_id AND (earlier.filter IS NOT NULL OR earlier.person_uuids && deletion.person_uuids)))
     ORDER BY id LIMIT 100`
-  if (open.length === 0) return
+  if (open.length === 0) return false
   // Without NATS the rows are deleted all the same; the last pass comes later.
   const arrivedUntil = await findArrivedUntil(connection).catch(() => 0)
   const finished: PersonDeletion[] = []
@@ -120,6 +125,7 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
   }
   await forgetNotifications(sql, finished)
   if (failures.length > 0) throw failures[0]
+  return true
 }
 
 async function recordSwept (sql: Sql, { id, projectId, personUuids }: PersonDeletion): Promise<void> {

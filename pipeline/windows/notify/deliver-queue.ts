@@ -14,11 +14,10 @@ import type { Metrics } from '../../../platform/metrics.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { NotificationLetter } from '../../../platform/notifications.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import type { RunAnnounced } from '../../announced-work.ts'
 import type { Attempt, Failure, Send } from './send-notification.ts'
 
 const ROUND_MS = 1000
-/** While nothing waits, queues are counted once in this many rounds: an idle pipeline must cost nothing. */
-const IDLE_ROUNDS = 5
 /** Targets that are drained at a time. Those that work go first. */
 const MAX_DRAINED = 500
 const FIRST_PAUSE_MS = 1000
@@ -34,6 +33,8 @@ export interface DeliveryDeps {
   leads: () => boolean | null
   /** Epoch milliseconds. */
   now: () => number
+  /** Default: reads the queues every time. */
+  run?: RunAnnounced
   roundMs?: number
   metrics: Metrics
   logger: Logger
@@ -47,10 +48,9 @@ interface Head extends Attempt {
 }
 
 export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
-  const { sql, leads, now, metrics, logger, roundMs = ROUND_MS } = deps
+  const { sql, leads, now, metrics, logger, run = runAtIntervals, roundMs = ROUND_MS } = deps
   const outcomes = metrics.counter('notifications_total', 'Attempts to deliver a notification, by outcome.', { outcome: ['delivered', 'failed', 'dead_lettered'] })
   const counts = { failing: 0, waiting: 0 }
-  let rounds = 0
   metrics.gaugeFrom('targets_failing', 'Enabled targets whose last delivery failed; 0 in a process that does not deliver.', () => counts.failing)
   metrics.gaugeFrom('notifications_waiting', 'Notifications queued for enabled targets; 0 in a process that does not deliver.', () => counts.waiting)
   const drained = new Map<number, Promise<void>>()
@@ -70,7 +70,7 @@ export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
     }
   }
 
-  return runAtIntervals({
+  return run({
     everyMs: roundMs,
     logger,
     failure: 'notifications cannot be read and wait',
@@ -78,7 +78,7 @@ export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
     async run (signal) {
       if (leads() !== true) {
         Object.assign(counts, { failing: 0, waiting: 0 })
-        return
+        return true
       }
       const heads = await readHeads(sql, now(), { except: [...drained.keys()], limit: MAX_DRAINED - drained.size })
       for (const head of heads) {
@@ -86,8 +86,8 @@ export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
           .catch((err: unknown) => { logger.warn({ err, target: head.target }, 'a delivery could not be recorded and will be repeated') })
           .finally(() => { drained.delete(head.target) }))
       }
-      const isIdle = drained.size === 0 && counts.waiting === 0
-      if (!isIdle || rounds++ % IDLE_ROUNDS === 0) Object.assign(counts, await count(sql))
+      Object.assign(counts, await count(sql))
+      return drained.size > 0 || counts.waiting > 0
     }
   })
 }

@@ -11,6 +11,7 @@ import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.t
 import type { Logger } from '../../../platform/logger.ts'
 import { consoleUrl, type NewNotification, queueNotifications } from '../../../platform/notifications.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import type { RunAnnounced } from '../../announced-work.ts'
 
 const ROUND_MS = 2000
 const COUNT_EVERY_MS = 60_000
@@ -27,6 +28,8 @@ export interface QueueEventsDeps {
   leads: () => boolean | null
   /** Base of links. */
   publicUrl: string
+  /** Default: reads every time what targets want. */
+  run?: RunAnnounced
   roundMs?: number
   logger: Logger
 }
@@ -44,23 +47,24 @@ interface Chosen {
 }
 
 export function startQueueingEvents (deps: QueueEventsDeps): IntervalLoop {
-  const { sql, leads, logger, roundMs = ROUND_MS } = deps
-  return runAtIntervals({
+  const { sql, leads, logger, run = runAtIntervals, roundMs = ROUND_MS } = deps
+  return run({
     everyMs: roundMs,
     logger,
     failure: 'events for targets cannot be read and wait',
     async run (signal) {
-      if (leads() !== true) return
-      const chosen = (await readChosen(sql)).filter(({ isFull }) => !isFull)
-      if (chosen.length === 0) return
-      const through = await readCompleteThrough(deps.clickhouse)
-      if (through === null) return
-      for (const ofTarget of Map.groupBy(chosen, ({ target }) => target).values()) {
-        if (signal.aborted) return
+      if (leads() !== true) return true
+      const chosen = await readChosen(sql)
+      const free = chosen.filter(({ isFull }) => !isFull)
+      const through = free.length === 0 ? null : await readCompleteThrough(deps.clickhouse)
+      if (through === null) return chosen.length > 0
+      for (const ofTarget of Map.groupBy(free, ({ target }) => target).values()) {
+        if (signal.aborted) break
         await queueFor(deps, ofTarget, through).catch((err: unknown) => {
           logger.warn({ err, target: ofTarget[0]?.target }, 'could not read events for a target; they stay queued')
         })
       }
+      return true
     }
   })
 }

@@ -1,0 +1,62 @@
+import t from 'tap'
+import { createLogger } from '../platform/logger.ts'
+import { createTestPostgres } from '../test/support/test-stores.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { listenForWork } from './announced-work.ts'
+
+const logger = createLogger({ component: 'test', level: 'silent' })
+const { url, sql } = await createTestPostgres(t)
+const work = listenForWork({ url, logger })
+const counts = { idle: 0, busy: 0 }
+const round = (kind: keyof typeof counts) => async () => {
+  counts[kind]++
+  return kind === 'busy'
+}
+const loops = [work.run({ everyMs: 10, run: round('idle') }), work.run({ everyMs: 10, run: round('busy') })]
+t.teardown(async () => { await Promise.all([...loops, work].map(async (each) => await each.stop())) })
+await work.ready
+// The first round, and the one that the connection begins.
+await waitFor(() => counts.idle > 1 && counts.busy > 2)
+
+// Triggers of statements do not need rows.
+const insert = (table: string): string => `INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM ${table} WHERE false`
+const ANNOUNCED = [
+  ...['person_deletions', 'person_repairs', 'notifications', 'export_windows', 'export_erasures', 'backups', 'exports', 'alerts', 'cohorts', 'targets'].map(insert),
+  'UPDATE exports SET paused = true WHERE false',
+  'UPDATE alerts SET enabled = true WHERE false',
+  'UPDATE cohorts SET refresh_requested_at = now() WHERE false',
+  'UPDATE targets SET enabled = true WHERE false',
+  'UPDATE event_definitions SET post_to_slack = true WHERE false'
+]
+
+for (const statement of ANNOUNCED) {
+  t.test(`work that has nothing to do begins a round with ${statement.replace(' OVERRIDING SYSTEM VALUE', '')}`, async (t) => {
+    const before = counts.idle
+
+    await sql.unsafe(statement)
+
+    await waitFor(() => counts.idle > before)
+    t.equal(counts.idle, before + 1)
+  })
+}
+
+t.test('what the pipeline writes with each event or delivery announces nothing', async (t) => {
+  const before = counts.idle
+
+  await sql`UPDATE targets SET last_delivered_at = now() WHERE false`
+  await sql`UPDATE event_definitions SET last_seen_at = now() WHERE false`
+  await sql.unsafe(insert('event_definitions'))
+  await sql.unsafe(insert('backups'))
+
+  await waitFor(() => counts.idle > before)
+  t.equal(counts.idle, before + 1)
+})
+
+t.test('a connection that comes back begins a round: an announcement may have been missed', async (t) => {
+  const before = counts.idle
+
+  await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`
+
+  await waitFor(() => counts.idle > before)
+  t.pass()
+})
