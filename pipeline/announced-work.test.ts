@@ -14,7 +14,6 @@ const round = (kind: keyof typeof counts) => async () => {
 }
 const loops = [work.run({ everyMs: 10, run: round('idle') }), work.run({ everyMs: 10, run: round('busy') })]
 t.teardown(async () => { await Promise.all([...loops, work].map(async (each) => await each.stop())) })
-await work.ready
 // The first round, and the one that the connection begins.
 await waitFor(() => counts.idle > 1 && counts.busy > 2)
 

@@ -1,6 +1,6 @@
 /** Work that others ask for with a row in Postgres. A trigger announces the row, so that nobody has to poll for it. */
 import { type IntervalLoop, type IntervalOptions, runAtIntervals } from '../platform/intervals.ts'
-import { type ListenOptions, type Listener, listenPostgres } from '../platform/postgres/listen-postgres.ts'
+import { type ListenOptions, listenPostgres } from '../platform/postgres/listen-postgres.ts'
 
 /** Channel of `schema/postgres/0025_announce_work.sql`. */
 const CHANNEL = 'millrace_work'
@@ -19,11 +19,14 @@ export interface AnnouncedWork extends IntervalOptions {
 export type RunAnnounced = (work: AnnouncedWork) => IntervalLoop
 
 /** Runs a round of all work with each announcement, and after each reconnection to Postgres. */
-export function listenForWork (options: Omit<ListenOptions, 'channel' | 'onChange'>): Listener & { run: RunAnnounced } {
+export function listenForWork (
+  options: Omit<ListenOptions, 'channel' | 'onChange'>
+): { run: RunAnnounced, stop: IntervalLoop['stop'] } {
   const loops: IntervalLoop[] = []
   const onChange = (): void => { for (const loop of loops) loop.soon(0) }
+  const { stop } = listenPostgres({ ...options, channel: CHANNEL, onChange })
   return {
-    ...listenPostgres({ ...options, channel: CHANNEL, onChange }),
+    stop,
     run (work) {
       let isBusy = true
       const loop = runAtIntervals({

@@ -21,7 +21,7 @@ const { sql, connection, clickhouse: { client } } = stores
 await client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3) + INTERVAL 1 DAY, (now64(3), '')" })
 const nats = createNatsOnDemand({ url: stores.nats.url, logger: testLogger })
 const { call, projectId } = await createTestApi(t, { clickhouse: client, nats }, { sql, url: stores.databaseUrl })
-const INTERVALS = { repairsPollIntervalMs: 50, deletionsPollIntervalMs: 50 }
+const INTERVALS = { pollIntervalMs: 50 }
 
 /** Somebody with three distinct ids. @returns the events that merged the second and the third. */
 async function insertPerson (name: string): Promise<{ uuid: string, merges: string[] }> {
