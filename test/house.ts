@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_599,
+  lines: 89_744,
   serverLines: 5_500,
   platformLines: 3_973,
-  trackedFiles: 1_727,
+  trackedFiles: 1_730,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
