@@ -10,7 +10,7 @@ import { routesOf } from '../http/routes.ts'
 import { readMaker } from '../projects/key-rights.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import type { QuestionDeps } from '../questions/answer-question.ts'
-import { runDry } from './dry-run.ts'
+import { runDry, tryWindow } from './dry-run.ts'
 import { targetRoutes } from './target-routes.ts'
 
 const number = { type: 'number' } as const
@@ -36,7 +36,7 @@ const ofTask = (column: string): string => `(SELECT ${column} FROM window_tasks 
 
 const NEW: Subject & { targets: number[] } = { about: { kind: 'question', id: 0 }, every: 'hour', condition: null, targets: [] }
 
-export const ALERTS: DocumentKind<typeof fields> = {
+const ALERTS: DocumentKind<typeof fields> = {
   table: 'alerts', id: 'Alert', noun: 'alert', plural: 'alerts', fields,
   defaults: { condition: null, enabled: true },
   state: {
@@ -44,8 +44,12 @@ export const ALERTS: DocumentKind<typeof fields> = {
     evaluated_through: { ...timeOrNull, description: 'End of the last evaluated window; null before the first.' },
     last_error: { type: ['string', 'null'], description: 'Why the next window could not be evaluated; it is retried.' }
   },
-  shown: { evaluated_through: ofTask('done_through'), last_error: ofTask("nullif(error, '')") },
-  async check (given, { sql, access, projectId, id: changed = null }) {
+  shown: { evaluated_through: ofTask('done_through'), last_error: ofTask("nullif(error, '')") }
+}
+
+/** Checks an alert before it is stored; a saved query runs once. */
+function createCheck (deps: QuestionDeps): NonNullable<typeof ALERTS.check> {
+  return async (given, { sql, access, projectId, id: changed = null }) => {
     const [stored = NEW] = await sql<typeof NEW[]>`
       SELECT about, every, condition, targets FROM alerts WHERE project_id = ${projectId} AND id = ${changed}::integer`
     const alert = Object.assign({}, stored, given)
@@ -53,6 +57,8 @@ export const ALERTS: DocumentKind<typeof fields> = {
     const known = await sql<{ id: number }[]>`SELECT id FROM targets WHERE project_id = ${projectId} AND id = ANY (${alert.targets}::integer[])`
     const unknown = alert.targets.findIndex((target) => known.every((each) => each.id !== target))
     if (unknown !== -1) throw invalidField(`targets__${unknown}`, `The project has no target ${alert.targets[unknown]}.`)
+    // The query may have been changed since; a broken one must not keep its alert from being disabled.
+    if (alert.about.kind === 'saved_query' && given.enabled !== false) await tryWindow(deps, alert, access)
     const { users } = await readMaker(sql, access)
     return { ...given, may_run_sql: access.maySql, made_by_users: `{${users.join()}}` }
   }
@@ -101,7 +107,7 @@ export async function notificationRoutes (
 async function alertRoutes (app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }): Promise<void> {
   const { sql } = deps
   const routes = routesOf(app, { tag: 'alerts', object: 'query' })
-  await documentRoutes(app, deps, ALERTS)
+  await documentRoutes(app, deps, { ...ALERTS, check: createCheck(deps) })
 
   routes.get('/:id/windows', {
     summary: 'List the evaluated windows of an alert', description: 'Newest first, at most 1,000, for 90 days.', params: idParams,

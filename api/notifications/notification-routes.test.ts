@@ -158,3 +158,31 @@ t.test('a dry run says when it would have fired', async (t) => {
   const { status, body } = await api.call('POST', '~/alerts/dry_run', { about: { kind: 'saved_query', id: query }, every: 'day', condition: { is: 'above', value: 24 } })
   t.match([status, body], [200, { windows: 30, results: [{ value: 32, outcome: 'fired' }, { value: 24, outcome: 'resolved' }] }])
 })
+
+t.test('the value of a saved query is a number, or becomes one, or is refused at saving and in a dry run', async (t) => {
+  const { target } = await plant()
+  const between = 'FROM events WHERE received_at >= {from:DateTime} AND received_at < {to:DateTime}'
+  const save = async (column: string, from = between) => {
+    const { body: { id } } = await api.call('POST', '~/saved_queries/', { name: `value ${++planted}`, query: `SELECT ${column} ${from}` })
+    const alert = { about: { kind: 'saved_query', id }, every: 'day', condition: { is: 'above', value: 2 } }
+    const { status, body } = await api.call('POST', '~/alerts/', { name: `value ${planted}`, ...alert, targets: [target] })
+    return { status, body, query: id, dry: async () => await api.call('POST', '~/alerts/dry_run', alert) }
+  }
+  const fires = { status: 200, body: { results: [{ value: 27, outcome: 'fired' }] } }
+  for (const column of ['toString(count() + 3)', 'toDecimal64(count() + 3, 2)', 'toUInt64(count() + 3)', 'toNullable(count() + 3)', "concat(' ', toString(count() + 3))"]) {
+    t.match(await save(column), { status: 201 }, column)
+  }
+  t.match(await (await save('toString(count() + 3)')).dry(), fires)
+  t.match(await (await save('count() + 3', `${between} SETTINGS output_format_json_quote_64bit_integers = 1`)).dry(), fires)
+  t.match(await save('avgOrNull(sample_weight)'), { status: 201 }, 'no number in this window')
+  for (const column of ["max('many')", 'max(received_at)', 'maxOrNull(received_at)', 'groupArray(event)', 'NULL, count()']) {
+    const refused = { status: 400, body: { attr: 'about__id', detail: /must be a number/ } }
+    const saved = await save(column)
+    t.match([saved, await saved.dry()], [refused, refused], column)
+  }
+  t.match(await save('nothing'), { status: 400 }, 'one that fails')
+  const { body: { id }, query } = await save('count()')
+  await api.call('PATCH', `~/saved_queries/${query}`, { query: `SELECT max('few') ${between}` })
+  t.match(await api.call('PATCH', `~/alerts/${id}`, { description: 'again' }), { status: 400, body: { attr: 'about__id' } })
+  t.match(await api.call('PATCH', `~/alerts/${id}`, { enabled: false }), { status: 200, body: { enabled: false } })
+})

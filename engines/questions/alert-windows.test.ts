@@ -10,7 +10,16 @@ t.test('a condition is met, not met, or cannot be said', async (t) => {
 })
 
 t.test('numbers of results, and queries that name their window', async (t) => {
-  t.same(['12', '1.5', 3, '', ' ', 'x', null, 'nan', 'inf', true, undefined].map(readNumber), [12, 1.5, 3, null, null, null, null, null, null, null, null])
+  const read = (type: string, ...cells: unknown[]): (number | null)[] => cells.map((cell) => readNumber(cell, type))
+  t.same(read('String', '12', ' -1.5 ', '.5', '+1e3', 'nan', '-inf', undefined), [12, -1.5, 0.5, 1000, null, null, null])
+  for (const type of ['UInt64', 'Nullable(Int8)', 'LowCardinality(Nullable(Float64))', 'Decimal(18, 4)', 'SimpleAggregateFunction(sum, UInt64)', 'Variant(String, UInt8)', 'FixedString(3)']) {
+    t.same(read(type, 3, '12', null), [3, 12, null], type)
+  }
+  t.same(read('Bool', true, false), [1, 0])
+  for (const text of ['', ' ', 'x', '0x10', '1_000', '1,5', '2026-05-11', '12 %', {}]) t.throws(() => readNumber(text, 'String'), /has a text that is not/, JSON.stringify(text))
+  for (const type of ['Date', 'Nullable(DateTime64(3))', 'IntervalDay', 'UUID', 'Array(UInt8)', "Enum8('1' = 1)", 'Nullable(Nothing)', 'Map(String, UInt8)']) {
+    t.throws(() => readNumber(null, type), /must be a number; it is of the type/, type)
+  }
   t.ok(namesWindow('SELECT count() FROM events WHERE received_at >= {from:DateTime} AND received_at < { to : DateTime }'))
   t.notOk(namesWindow('SELECT {from:DateTime}'))
 })

@@ -11,6 +11,7 @@ import type { ResolvedRange, Span } from './calendar.ts'
 import type { Question, Trend } from './question.ts'
 import { instantSql } from './question-sql.ts'
 import { type AnswerRow, shapeAnswer } from './shape-answer.ts'
+import { invalidField } from '../errors.ts'
 
 export const WINDOW_MS = { hour: 3_600_000, day: 86_400_000, week: 604_800_000 } as const
 
@@ -70,8 +71,11 @@ export interface WatchedWindows extends Span {
   deadline?: number
 }
 
+/** A result in the format JSONCompact. */
+export interface AnalystResult { meta: { name: string, type: string }[], data: AnswerRow[] }
+
 /** Runs SQL with the login for analysts. */
-export type AskAnalyst = (query: string, parameters?: Record<string, string>) => Promise<readonly AnswerRow[]>
+export type AskAnalyst = (query: string, parameters?: Record<string, string>) => Promise<AnalystResult>
 
 /** The values of a trend in all windows of a span, which begins and ends with one. */
 async function readTrend (
@@ -86,7 +90,7 @@ async function readTrend (
   const range: ResolvedRange = {
     from, to, previous: { from, to }, firstDay, lastDay, timezone: 'UTC', weekStarts: 'monday', now: to, keptFrom: -Infinity, source
   }
-  const answer = shapeAnswer(windowed, range, await ask(compileQuestion(windowed, project, range)))
+  const answer = shapeAnswer(windowed, range, (await ask(compileQuestion(windowed, project, range))).data)
   if (answer.kind !== 'trend') throw new Error('the answer of a trend is another one')
   // The line of a formula comes after those of its series.
   const values = answer.lines.at(-1)?.values ?? []
@@ -99,6 +103,7 @@ async function readTrend (
  * first.
  *
  * @returns the value of the window that begins at an instant; undefined: it was not read.
+ * @throws {HttpError} 400 for a value that is not a number.
  * @throws for a question that cannot be watched, and what `ask` throws.
  */
 export async function readWindows (
@@ -114,8 +119,9 @@ export async function readWindows (
   const values = new Map<number, number | null>()
   for (let end = to; end > from && performance.now() < deadline; end -= WINDOW_MS[size]) {
     const window = { from: end - WINDOW_MS[size], to: end }
-    const [row] = await ask(blankFormat(watched.query), { ...watched.parameters, ...windowParameters(window) })
-    values.set(window.from, readNumber(row?.[0]))
+    const parameters = { ...watched.parameters, ...windowParameters(window) }
+    const { meta: [column], data: [row] } = await ask(blankFormat(watched.query), parameters)
+    values.set(window.from, readNumber(row?.[0], column?.type ?? 'Nothing'))
   }
   return (at) => values.get(at)
 }
@@ -130,8 +136,18 @@ export function namesWindow (query: string): boolean {
   return /\{\s*from\s*:/.test(query) && /\{\s*to\s*:/.test(query)
 }
 
-/** A number of a result; null for anything else. */
-export function readNumber (cell: unknown): number | null {
-  const number = typeof cell === 'number' || (typeof cell === 'string' && cell.trim() !== '') ? Number(cell) : Number.NaN
-  return Number.isFinite(number) ? number : null
+/**
+ * A value of a result as a number, also from quotes and text; null: NULL, no row, or not finite.
+ *
+ * @throws {HttpError} 400 for a column or a text that is not a number. It quotes nothing, as not all may see results.
+ */
+export function readNumber (cell: unknown, type: string): number | null {
+  const bare = type.replaceAll(/(?:Nullable|LowCardinality|SimpleAggregateFunction)\((?:\w+, )?/g, '')
+  if (!/^(?:U?Int\d|B?Float\d|Decimal|Bool|String|FixedString|Dynamic|Variant)/.test(bare)) {
+    throw invalidField('about__id', `The first column of the query must be a number; it is of the type ${type}.`)
+  }
+  if (cell === null || cell === undefined) return null
+  const text = typeof cell === 'boolean' ? String(Number(cell)) : String(cell).trim()
+  if (!/^[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf)$/i.test(text)) throw invalidField('about__id', 'The first column of the query must be a number; it has a text that is not.')
+  return Number.isFinite(Number(text)) ? Number(text) : null
 }

@@ -121,6 +121,11 @@ t.test('a saved query gets its window; one that was changed since is not run', a
   await waitFor(async () => (await sql`SELECT error FROM window_tasks WHERE subject = ${`alert:${alert}`} AND error LIKE '%save the alert again%'`).length === 1)
   t.equal((await windowsOf(alert)).length, 5)
   await sql`DELETE FROM alerts`
+  await sql`UPDATE saved_queries SET query = 'SELECT ''many''', updated_at = ${new Date(START)}`
+  const textual = await addAlert('Text', { kind: 'saved_query', id: query }, { condition: { is: 'above', value: 10 } })
+  await waitFor(async () => (await sql`SELECT error FROM window_tasks WHERE subject = ${`alert:${textual}`} AND error LIKE '%must be a number%'`).length === 1)
+  t.same(await windowsOf(textual), [], 'never that it did not fire')
+  await sql`DELETE FROM alerts`
 })
 
 t.test('a board is sent each day, and what cannot be answered keeps the rest back not', async (t) => {

@@ -1,14 +1,14 @@
 /** Values of questions and saved queries, read with the login and the limits of analysts. */
 import type { ChartChoice, ChartKind } from '../../../engines/charts/chart-model.ts'
 import { contentOfAnswer, contentOfResult, type PictureContent } from '../../../engines/charts/picture-content.ts'
-import { readWindows } from '../../../engines/questions/alert-windows.ts'
+import { type AnalystResult, readWindows } from '../../../engines/questions/alert-windows.ts'
 import { blankFormat } from '../../../engines/questions/blank-format.ts'
 import { resolveRange, type Span } from '../../../engines/questions/calendar.ts'
 import { compileQuestion } from '../../../engines/questions/compile-question.ts'
 import { describeAnswer } from '../../../engines/questions/describe-answer.ts'
 import type { Question } from '../../../engines/questions/question.ts'
 import { readQuestion } from '../../../engines/questions/read-question.ts'
-import { type AnswerRow, shapeAnswer } from '../../../engines/questions/shape-answer.ts'
+import { shapeAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 
@@ -51,19 +51,19 @@ export async function readReport (
 ): Promise<TileReport> {
   if (kind === 'saved_query') {
     const { name, query, parameters, chart } = await findQuery(deps.sql, id, asker)
-    const [names = [], types = [], ...rows] = await ask(deps, query, { parameters, limit: chart === null ? MAX_REPORT_ROWS : MAX_VALUE_ROWS, format: 'JSONCompactEachRowWithNamesAndTypes' })
-    const columns = names.map((name, at) => ({ name: String(name), type: String(types[at]) }))
-    const lines = rows.slice(0, MAX_REPORT_ROWS).map((row) => row.join(' | '))
-    return { name, lines, content: contentOfResult(columns, rows.map((row) => [...row]), chart) }
+    const limit = chart === null ? MAX_REPORT_ROWS : MAX_VALUE_ROWS
+    const { meta, data } = await ask(deps, query, { parameters, limit })
+    const lines = data.slice(0, MAX_REPORT_ROWS).map((row) => row.join(' | '))
+    return { name, lines, content: contentOfResult(meta, data.map((row) => [...row]), chart) }
   }
   const { name, question, display, timezone, weekStarts } = await findQuestion(deps.sql, id, asker)
   const range = resolveRange(question, { timezone, weekStarts, now: to - 1 })
-  const [[first = null] = []] = await ask(deps, `
+  const { data: [[first = null] = []] } = await ask(deps, `
     SELECT toUnixTimestamp64Milli(min(first_seen)) FROM event_volumes_by_day WHERE project_id = ${asker.project} HAVING count() > 0`)
-  const rows = await ask(deps, compileQuestion(question, asker.project, range))
+  const { data } = await ask(deps, compileQuestion(question, asker.project, range))
   // The period that ends with it is complete.
   const known = { ...range, now: to, ...first !== null && { firstEvent: Number(first) } }
-  const answer = shapeAnswer(question, known, rows)
+  const answer = shapeAnswer(question, known, data)
   return { name, lines: describeAnswer(answer), content: contentOfAnswer(answer, { question, display, timezone }) }
 }
 
@@ -97,12 +97,13 @@ async function findQuery (sql: Sql, id: number, { project, mayRunSql, updatedAt 
 
 async function ask (
   { analyst }: AnalystDeps, query: string,
-  { parameters = {}, limit, format = 'JSONCompactEachRow' }: { parameters?: Record<string, string>, limit?: number, format?: 'JSONCompactEachRow' | 'JSONCompactEachRowWithNamesAndTypes' } = {}
-): Promise<AnswerRow[]> {
+  { parameters = {}, limit }: { parameters?: Record<string, string>, limit?: number } = {}
+): Promise<AnalystResult> {
   if (analyst === null) throw new Error('there is no login for analysts (MILLRACE_CLICKHOUSE_ANALYST_URL)')
   const result = await analyst.query({
-    query: blankFormat(query), query_params: parameters, format,
+    query: blankFormat(query), query_params: parameters, format: 'JSONCompact',
     ...limit !== undefined && { clickhouse_settings: { limit: String(limit) } }
   })
-  return await result.json<AnswerRow>()
+  const { meta = [], data } = await result.json<AnalystResult['data'][number]>()
+  return { meta, data }
 }
