@@ -7,20 +7,19 @@ import { postCopies, postTombstones } from '../../platform/postgres/post-copies.
 import { type Anonymised, anonymiseValue, idOf } from '../../schema/wire/anonymise.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { noCopies, toCopyTime } from '../../schema/wire/persons-copies.ts'
-import { clearSamples, type ErasedPersons, leaveCohorts } from './delete-person.ts'
+import { clearSamples, type ErasedPersons } from './delete-person.ts'
 
 /**
  * Gives persons, and groups that are named like them, random ids in Postgres, with copies for ClickHouse. A person
- * keeps its row, and with it its memberships of cohorts. The caller has the persons lock.
+ * keeps its row, and so stays on lists; the pipeline keeps it in other cohorts. The caller has the persons lock.
  *
  * @returns what the events have to become.
  */
 export async function anonymisePersons (
-  transaction: TransactionSql, { projectId, ids, persons, uuids }: ErasedPersons,
+  transaction: TransactionSql, { projectId, ids, persons }: ErasedPersons,
   { sql, version, removed }: { sql: Sql, version: number, removed: readonly string[] }
 ): Promise<Anonymised> {
   const by = { ids: Object.fromEntries(ids.map((id) => [id, randomUUID()])), removed }
-  await leaveCohorts(transaction, projectId, uuids)
   const copies = noCopies()
   const common = { project_id: projectId, version, is_deleted: 0 } as const
   const renamed = new Map(ids.map((id) => [personUuid(projectId, id), personUuid(projectId, by.ids[id] ?? '')]))
@@ -59,7 +58,7 @@ export async function anonymisePersons (
   }
   await postCopies(transaction, copies)
   await clearSamples(transaction, projectId, ids)
-  return by
+  return { ...by, persons: Object.fromEntries(renamed) }
 }
 
 async function renameIds (

@@ -82,7 +82,8 @@ export async function removePersons (
   await transaction`DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${ids})`
   await transaction`DELETE FROM person_repairs WHERE project_id = ${projectId} AND distinct_ids && ${ids}`
   await clearSamples(transaction, projectId, ids)
-  await leaveCohorts(transaction, projectId, uuids)
+  await transaction`
+    DELETE FROM cohort_people WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${projectId}) AND person = ANY (${uuids}::uuid[])`
 }
 
 /** Removes the samples of warnings that name distinct ids. */
@@ -93,12 +94,4 @@ export async function clearSamples (
     UPDATE persons_warning_minutes SET samples = '[]' WHERE project_id = ${projectId} AND EXISTS (
       SELECT FROM jsonb_array_elements(samples) AS sample
       WHERE sample->>'distinct_id' = ANY (${[...distinctIds]}) OR sample->>'value' = ANY (${[...distinctIds]}))`
-}
-
-/** Removes persons from cohorts that are found anew every few minutes; lists refer to the person's row. */
-export async function leaveCohorts (
-  transaction: TransactionSql, projectId: number, uuids: readonly string[]
-): Promise<void> {
-  await transaction`
-    DELETE FROM cohort_people WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${projectId}) AND person = ANY (${[...uuids]}::uuid[])`
 }

@@ -79,12 +79,12 @@ FROM walks WHERE ${outcome === 'reached' ? `at_${step} > 0` : `at_${step - 1} > 
  */
 function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): string {
   const { steps, exclude, breakdown, order } = funnel
-  const bit = (choice: EventChoice, index: number): string => `if(${choiceSql(choice, projectId)}, ${2 ** index}, 0)`
+  const bit = (choice: EventChoice, index: number): string => `if(${choiceSql(choice, projectId, range)}, ${2 ** index}, 0)`
   const mask = [...steps.map(bit), ...exclude.map((choice, index) => bit(choice, EXCLUDED + index))].join(' + ')
   const isOfCohorts = breakdown?.type === 'cohort'
   const tag = breakdown === null || isOfCohorts ? `'${TAGS.all}'` : tagOf(breakdown)
   const ofAny = `groupUniqArrayIf(of, bitAnd(steps, ${2 ** EXCLUDED - 1}) != 0)`
-  const tags = isOfCohorts ? cohortTagsSql(breakdown, projectId, 'person') : breakdown?.attribution === 'any' ? ofAny : '[first.2]'
+  const tags = isOfCohorts ? cohortTagsSql(breakdown, projectId, { ...range, person: 'person' }) : breakdown?.attribution === 'any' ? ofAny : '[first.2]'
   const enters = order === 'in_order' ? 'bitTest(steps, 0)' : '1'
   return `WITH happened AS
 (

@@ -42,7 +42,7 @@ function walksSql (paths: Paths, projectId: number, range: ResolvedRange): strin
   const choices = events === null ? [ANY] : [...named, ...events.map((event) => ({ ...ANY, event }))]
   const sort = direction === 'from' ? 'arraySort' : 'arrayReverseSort'
   // It sorts by time, then by name: ms * 2^7 + number of the name * 2 + whether a path may lead from or to it.
-  const number = `toUInt64(toUnixTimestamp64Milli(timestamp)) * 128 + transform(event, names, range(1, length(names) + 1), 0) * 2 + ${choiceSql(anchor, projectId)}`
+  const number = `toUInt64(toUnixTimestamp64Milli(timestamp)) * 128 + transform(event, names, range(1, length(names) + 1), 0) * 2 + ${choiceSql(anchor, projectId, range)}`
   return `WITH ${namesSql(paths, projectId, range)} AS names,
 walks AS
 (
@@ -64,7 +64,7 @@ function ofIdsSql (
   { anchor, includeBots }: Paths, column: string, choices: readonly EventChoice[],
   { projectId, range }: { projectId: number, range: ResolvedRange }
 ): string {
-  return `SELECT event.person_id AS person_id, max(${choiceSql(anchor, projectId)}) AS is_anchor, ${column}
+  return `SELECT event.person_id AS person_id, max(${choiceSql(anchor, projectId, range)}) AS is_anchor, ${column}
             FROM events AS event ${hasPersonConditions([anchor]) ? mergesSql(projectId) : ''}
             WHERE ${rowsSql({ projectId, includeBots, range }, choices)} AND ${spanSql(range)} GROUP BY event.person_id`
 }

@@ -30,18 +30,25 @@ export function knownSql (breakdown: Breakdown | null, projectId: number): strin
   return `ANY LEFT JOIN (SELECT person_id AS known_id, properties AS person_properties FROM persons FINAL WHERE project_id = ${projectId}) AS known ON ${PERSON} = known.known_id`
 }
 
+/** When members were stored, and the person in question. */
+interface Membership { storedUntil?: number | undefined, person?: string }
+
 /**
- * The members of a cohort, as they were found last. A refresh inserts a version in several blocks, and each row has the
- * number of all of them: a version counts once it is whole. A cohort never computed is an error, and not empty.
+ * The members of a cohort as of its last refresh, or of the last one that began by `storedUntil`; merges since then are
+ * followed. A refresh inserts a version in several blocks, and each row has the number of all of them at least: a
+ * version counts once it is whole. A cohort never computed is an error, and not empty.
  */
-export function membersSql (id: number | string, projectId: number): string {
-  const own = `project_id = ${projectId} AND cohort_id = ${id}`
-  return `(SELECT person_id FROM cohort_members WHERE ${own} AND version = (SELECT max(version) + throwIf(max(version) = 0, 'Cohort ${id} does not exist, or has not been computed yet') FROM (SELECT version FROM cohort_members WHERE ${own} GROUP BY version HAVING count() = max(size))))`
+export function membersSql (id: number | string, projectId: number, { storedUntil }: Membership = {}): string {
+  const own = `project_id = ${projectId} AND cohort_id = ${id}${storedUntil === undefined ? '' : ` AND version <= ${storedUntil}`}`
+  const newest = `SELECT max(version) + throwIf(max(version) = 0, 'Cohort ${id} does not exist, or has not been computed yet') FROM (SELECT version FROM cohort_members WHERE ${own} GROUP BY version HAVING count() >= max(size))`
+  return `(SELECT ${PERSON} AS person_id FROM (SELECT person_id FROM cohort_members WHERE ${own} AND version = (${newest})) AS event ${mergesSql(projectId)})`
 }
 
 /** The marks of the cohorts of a breakdown that a person is in. */
-export function cohortTagsSql ({ cohorts }: Breakdown, projectId: number, person = PERSON): string {
-  const tags = cohorts.map((id) => `if(${person} IN ${membersSql(id, projectId)}, '${TAGS.value}${id}', '')`)
+export function cohortTagsSql (
+  { cohorts }: Breakdown, projectId: number, { person = PERSON, storedUntil }: Membership
+): string {
+  const tags = cohorts.map((id) => `if(${person} IN ${membersSql(id, projectId, { storedUntil })}, '${TAGS.value}${id}', '')`)
   return `if(empty(arrayFilter(each -> each != '', [${tags.join(', ')}]) AS own_tags), ['${TAGS.notSet}'], own_tags)`
 }
 
@@ -146,16 +153,18 @@ function personConditionSql (condition: PropertyCondition, projectId: number): s
 }
 
 /** Whether a person is in a cohort, or is not. */
-export function memberSql ({ operator, values: [id = ''] }: PropertyCondition, projectId: number, person = PERSON): string {
-  return `${person} ${operator === 'in' ? 'IN' : 'NOT IN'} ${membersSql(id, projectId)}`
+export function memberSql (
+  { operator, values: [id = ''] }: PropertyCondition, projectId: number, { person = PERSON, storedUntil }: Membership
+): string {
+  return `${person} ${operator === 'in' ? 'IN' : 'NOT IN'} ${membersSql(id, projectId, { storedUntil })}`
 }
 
 /** Whether an event is one of the chosen. */
-export function choiceSql ({ event, where }: EventChoice, projectId: number): string {
+export function choiceSql ({ event, where }: EventChoice, projectId: number, { storedUntil }: Membership = {}): string {
   const sqlOf = { event: conditionSql, person: personConditionSql, cohort: memberSql }
   const parts = [
     ...event === null ? [] : [`event = ${quoteString(event)}`],
-    ...where.map((condition) => sqlOf[condition.type](condition, projectId))
+    ...where.map((condition) => sqlOf[condition.type](condition, projectId, { storedUntil }))
   ]
   return parts.length === 0 ? '1' : `(${parts.join(' AND ')})`
 }

@@ -71,7 +71,7 @@ export function describePeriods (
         (
             -- A bit a period: bit 1 is the first of the range, and bit 0 all the time before.
             WITH bitShiftLeft(toUInt${periods.length < 64 ? 64 : 128}(1), greatest(0, ${number})) AS period,
-                ${choiceSql(start, projectId)}${isFirst ? '' : ` ${isInRange}`} AS is_start, ${choiceSql(returning, projectId)} ${isInRange} AS is_return
+                ${choiceSql(start, projectId, range)}${isFirst ? '' : ` ${isInRange}`} AS is_start, ${choiceSql(returning, projectId, range)} ${isInRange} AS is_return
             SELECT event.person_id AS person_id, groupBitOr(if(is_start, period, 0)) AS starts, groupBitOr(if(is_return, period, 0)) AS returns
             FROM events AS event ${hasPersonConditions([start, returning]) ? mergesSql(projectId) : ''}
             WHERE ${rowsSql({ projectId, includeBots: retention.includeBots, range }, [start, returning])} ${

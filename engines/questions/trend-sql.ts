@@ -90,14 +90,14 @@ function eventsSql (
   ]
   return `SELECT ${all.join(', ')}
         FROM ${range.source ?? 'events'} AS event ${joinsMerges ? mergesSql(projectId) : ''} ${knownSql(breakdown, projectId)}
-        WHERE ${rowsSql({ projectId, includeBots, range }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
+        WHERE ${rowsSql({ projectId, includeBots, range }, [series])} AND (${spans}) AND ${choiceSql(series, projectId, range)}`
 }
 
 const groupSql = (type: string): string => `groups[${quoteString(type)}] AS member`
 
 /** The part of the breakdown that an event is shown in: the largest are found in the range alone. */
 function shownTagSql (trend: Trend, of: Series, breakdown: Breakdown, projectId: number, range: ResolvedRange): string {
-  if (breakdown.type === 'cohort') return `arrayJoin(${cohortTagsSql(breakdown, projectId)})`
+  if (breakdown.type === 'cohort') return `arrayJoin(${cohortTagsSql(breakdown, projectId, range)})`
   const tag = tagOf(breakdown)
   // A formula computes with the same parts of all series.
   const series = trend.formula === null ? of : seriesOf(trend, 0)

@@ -111,9 +111,13 @@ t.test('a repair reads only related persons, holds no other up, and waits until 
     ({ project: 1, step: { kind: 'letter', update: { ...third, ...origin(), set: { [note]: true } } }, sequence: [] })
   await applyUpdates(stores, [stepOf(third)])
   await deadLetter(stores, [letter('before')])
+  await sql`
+    WITH c AS (INSERT INTO cohorts (project_id, name, filters) VALUES (1, 'due', '{}'), (2, 'not due', '{}') RETURNING id)
+    INSERT INTO cohort_refreshes (cohort_id, tried_at) SELECT id, now() FROM c`
   const [split] = await sql<[{ id: number }]>`
     INSERT INTO person_repairs (project_id, person_uuid, kind, parts, distinct_ids) VALUES (1, ${personUuid(1, 'jo')}, 'split', '[["tab"]]', '{tab}') RETURNING id`
   await waitFor(async () => await isDone(split.id))
+  await waitFor(async () => (await sql`SELECT FROM cohort_refreshes WHERE tried_at = '-infinity'`).length === 1)
   await replayLetters(stores)
   t.match((await readPersons(sql, 1)).slice(1), [{ distinctIds: ['jo'], properties: { before: true } }, { distinctIds: ['phone'] }, { distinctIds: ['tab'] }])
   await deadLetter(stores, [letter('after')])

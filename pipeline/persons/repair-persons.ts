@@ -14,6 +14,7 @@ import { derivePersonUpdate } from '../../schema/wire/derive-person-update.ts'
 import { PERSONS_PARTITIONS, PERSONS_STREAM, personsSubject } from '../../schema/wire/streams.ts'
 import type { RunAnnounced } from '../announced-work.ts'
 import { isIllegalDistinctId } from './merge-persons.ts'
+import { drainPersonsOutbox } from './persons-outbox.ts'
 import { LATE_MS } from './property-times.ts'
 import { type Repair, RepairRefused, type ReplayedUpdate, replayPersons } from './replay-persons.ts'
 import { type StoredWhole, writeRepaired } from './write-repaired.ts'
@@ -140,6 +141,9 @@ async function repair (seen: Request, attempt: Attempt, deps: RepairDeps, signal
       return concerned.length
     })
     if (left !== null) logger.info({ repair: id, kind: seen.kind, persons: left }, 'repaired a person')
+    // Cohorts are due at once: nobody can say which of its cohorts a part of a person is in.
+    await drainPersonsOutbox({ sql, clickhouse, signal })
+    await sql`UPDATE cohort_refreshes SET tried_at = '-infinity' WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${project})`
     onCopies()
   } catch (error) {
     if (!(error instanceof RepairRefused)) throw error

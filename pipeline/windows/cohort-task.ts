@@ -17,7 +17,7 @@ async function findDue (sql: Sql): Promise<Cohort | undefined> {
   const [due] = await sql<Cohort[]>`
     SELECT c.id, c.project_id AS "projectId", c.filters, c.question, c.is_static AS "isStatic", c.deleted, date_trunc('milliseconds', now()) + interval '1 millisecond' AS "begunAt", p.timezone, p.week_starts AS "weekStarts"
     FROM cohorts AS c JOIN projects AS p ON p.id = c.project_id LEFT JOIN cohort_refreshes AS r ON r.cohort_id = c.id
-    WHERE CASE WHEN c.deleted THEN r.cohort_id IS NOT NULL ELSE r.tried_at IS NULL OR c.refresh_requested_at > r.tried_at
+    WHERE CASE WHEN c.deleted THEN r.cohort_id IS NOT NULL ELSE coalesce(r.refreshed_at IS NULL AND r.error = '', true) OR c.refresh_requested_at > r.tried_at
       OR r.tried_at < now() - greatest(${REFRESH_S}, r.took / 1000.0 * ${PAUSES}) * interval '1 second' END
     ORDER BY c.refresh_requested_at > coalesce(r.tried_at, '-infinity') DESC NULLS LAST, r.tried_at NULLS FIRST, c.id LIMIT 1`
   return due
@@ -44,16 +44,17 @@ export function createListCohorts (deps: CohortDeps): ListWindowTasks {
         continue
       }
       const startedAt = performance.now()
+      // Before it begins, so that it is due again if persons are repaired meanwhile.
+      await sql`
+        INSERT INTO cohort_refreshes (cohort_id, tried_at) VALUES (${id}, ${begunAt}) ON CONFLICT (cohort_id) DO UPDATE SET tried_at = excluded.tried_at`
       try {
         await refreshCohort(due, deps, signal)
       } catch (err) {
         if (signal.aborted) throw err
         logger.warn({ err, cohort: id }, 'could not refresh a cohort; keeping its previous members')
-        const error = (err instanceof Error ? err.message : String(err)).slice(0, MAX_ERROR_LENGTH)
+        const error = (err instanceof Error && err.message !== '' ? err.message : String(err)).slice(0, MAX_ERROR_LENGTH)
         const took = Math.round(performance.now() - startedAt)
-        await sql`
-          INSERT INTO cohort_refreshes (cohort_id, tried_at, took, error) VALUES (${id}, ${begunAt}, ${took}, ${error})
-          ON CONFLICT (cohort_id) DO UPDATE SET tried_at = excluded.tried_at, took = excluded.took, error = excluded.error`
+        await sql`UPDATE cohort_refreshes SET took = ${took}, error = ${error} WHERE cohort_id = ${id}`
       }
     }
   }

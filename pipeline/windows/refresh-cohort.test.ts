@@ -76,6 +76,7 @@ t.test('a cohort of behavior has who did it, at once when asked, and for flags',
 
   // Merged: c belongs to a now.
   await client.insert({ table: 'person_overrides', format: 'JSONEachRow', values: [{ project_id: project, old_person_id: c, person_id: a, version: 2, is_deleted: 0 }] })
+  t.same([...new Set(await membersOf(payers))], [a, b].sort(), 'before the next refresh, too')
   await askFor(payers)
   await refresh()
   t.same([await membersOf(payers), await peopleOf(payers)], [[a, b].sort(), [a, b].sort()])

@@ -32,7 +32,7 @@ export interface Cohort extends Calendar {
 
 const NOBODY = "toUUID('00000000-0000-0000-0000-000000000000')"
 
-/** How long a version is kept after a newer one; queries take a minute at most. */
+/** How long a version is kept after a newer one, for queries that run and for the persons behind answers of before. */
 const KEPT_MS = 600_000
 
 /** Of a query for members: as long as analysts have. One core leaves the others to inserts. */
@@ -80,8 +80,7 @@ ${query}
       SELECT raise_flag_revision(${projectId}) WHERE NOT EXISTS (SELECT FROM cohort_refreshes WHERE cohort_id = ${id} AND refreshed_at IS NOT NULL)`
     const took = Math.round(performance.now() - startedAt)
     await transaction`
-      INSERT INTO cohort_refreshes (cohort_id, refreshed_at, people, took, tried_at) VALUES (${id}, ${begunAt}, ${stored.people}, ${took}, ${begunAt})
-      ON CONFLICT (cohort_id) DO UPDATE SET refreshed_at = excluded.refreshed_at, people = excluded.people, took = excluded.took, tried_at = excluded.tried_at, error = ''`
+      UPDATE cohort_refreshes SET refreshed_at = ${begunAt}, people = ${stored.people}, took = ${took}, error = '' WHERE cohort_id = ${id}`
   }).catch(async (error: unknown) => {
     await dropVersions(id, [String(version)], deps)
     throw error
@@ -103,7 +102,7 @@ async function hasDeleted (
 async function dropOld (id: number, now: number, own: string, deps: CohortDeps): Promise<void> {
   const old = await queryRows<{ version: string }>(deps.clickhouse, `
     SELECT version FROM cohort_members WHERE ${own} AND version < ${now - KEPT_MS}
-    GROUP BY version ORDER BY count() = max(size) DESC, version DESC LIMIT 1, 1000`)
+    GROUP BY version ORDER BY count() >= max(size) DESC, version DESC LIMIT 1, 1000`)
   await dropVersions(id, old.map(({ version }) => version), deps)
 }
 

@@ -8,6 +8,8 @@ import { toDistinctId } from './identity.ts'
 export interface Anonymised {
   /** Random ids by distinct id. */
   ids: Readonly<Record<string, string>>
+  /** New uuids of persons by the former ones, those computed from each id included; absent from old records. */
+  persons?: Readonly<Record<string, string>>
   /** Names of properties that are left out. */
   removed: readonly string[]
 }

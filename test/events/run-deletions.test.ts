@@ -13,6 +13,7 @@ import { toErasedEvents } from '../../schema/wire/erased-ids.ts'
 import { appendErasures } from '../../api/persons/erasure-file.ts'
 import { eraseAgain } from '../../cli/backup/erase-again.ts'
 import { findPersonByDistinctId } from '../../api/persons/find-person.ts'
+import { membersSql } from '../../engines/questions/question-sql.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
 import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
@@ -206,6 +207,19 @@ t.test('the record does not have the random ids of anonymised persons, and a bac
   const folder = await mkdtemp(path.join(tmpdir(), 'millrace-test-erasures-'))
   t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
 
+  // As of before the merge of jo and phone: members are persons of that time.
+  const members = ['jo', 'phone', 'ann'].map((id) => personUuid(1, id))
+  const [{ id: cohort }] = await sql<[{ id: number }]>`INSERT INTO cohorts (project_id, name, filters) VALUES (1, 'c', '{}') RETURNING id`
+  for (const [version, length] of [[7, 2], [8, 3]] as const) {
+    const values = ['00000000-0000-0000-0000-000000000000', ...members.slice(0, length)].map((person) => ({ project_id: 1, cohort_id: cohort, version, person_id: person, size: length + 1 }))
+    await client.insert({ table: 'cohort_members', format: 'JSONEachRow', values })
+  }
+  await sql`INSERT INTO cohort_people (cohort_id, person) SELECT ${cohort}, unnest(${members}::uuid[])`
+  const countMembers = async (storedUntil?: number): Promise<unknown[]> => await queryRows(client, `
+    SELECT uniqExact(person_id) AS people, count() AS events FROM events_with_person WHERE project_id = 1 AND distinct_id != 'ann' AND person_id IN ${membersSql(cohort, 1, { storedUntil })} SETTINGS final = 1`)
+  const counted = await countMembers()
+  t.match(counted, [{ people: '1', events: '4' }])
+
   await insertEvents(client, ['ann'], 1, '{ written by hand')
   await recordErasure(sql, 1, { ids: ['ann'], removed: [] })
   await recordErasure(sql, 1, { ids: ['jo', 'phone'], removed: [] })
@@ -218,7 +232,12 @@ t.test('the record does not have the random ids of anonymised persons, and a bac
   for (const random of Object.values(ids)) {
     t.equal(await count(client, 'events FINAL', `distinct_id = '${random}'`), 2)
     t.notOk(record.includes(random))
+    t.equal((await sql`SELECT FROM cohort_people WHERE person = ${personUuid(1, random)}`).length, 1, 'flags find the cohort')
   }
+  t.same([await countMembers(), await countMembers(7)], [counted, counted], 'counts by cohort stay, of each version')
+  const former = members.slice(0, 2)
+  t.equal(await count(client, 'cohort_members', `person_id IN ('${former.join("', '")}')`), 0)
+  t.same([...await sql`SELECT person FROM cohort_people WHERE person = ANY (${former})`], [])
 
   await appendErasures(sql, folder)
   t.equal(await eraseAgain({ sql, clickhouse: client, nats }, [folder]), 0)

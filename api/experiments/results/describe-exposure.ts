@@ -15,7 +15,7 @@ export function describeExposure (exposure: AnalysisSettings['exposure'], flagKe
   const isCall = event === '$feature_flag_called'
   const property = quoteString(`$feature/${flagKey}`)
   return {
-    where: [isCall ? CALLED : `event = ${quoteString(event)}`, ...where.map((each) => each.type === 'cohort' ? memberSql(each, projectId, 'person_id') : conditionSql(each))].join(' AND '),
+    where: [isCall ? CALLED : `event = ${quoteString(event)}`, ...where.map((each) => each.type === 'cohort' ? memberSql(each, projectId, { person: 'person_id' }) : conditionSql(each))].join(' AND '),
     variant: isCall ? 'feature_flag_response' : `if(JSONType(properties, ${property}) = 'String', JSONExtractString(properties, ${property}), JSONExtractRaw(properties, ${property}))`
   }
 }

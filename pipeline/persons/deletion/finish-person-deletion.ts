@@ -12,6 +12,7 @@ import {
   type RemovalDeps, type RemovedEvents, sourceOf, startMutation, startRemoval
 } from './event-removals.ts'
 import { copyAnonymised } from './copy-anonymised.ts'
+import { keepMemberships } from './keep-memberships.ts'
 import { drainPersonsOutbox } from '../persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
@@ -66,10 +67,11 @@ export async function finishPersonDeletion (deletion: PersonDeletion, deps: Fini
   const deadline = performance.now() + deps.waitMs
   const isLate = (): boolean => performance.now() > deadline
   if (!await copiesHaveLeft(deletion, deps, isLate)) return false
-
+  await keepMemberships(deletion, deps)
   for (const work of listWork(deletion)) if (!await deleteRows(deletion, deps, work, isLate)) return false
   if (deletion.withEvents && !await removeEvents(deletion, deps, isLate)) return false
   // Last: as long as there were events, a refresh found the person in them.
+  await keepMemberships(deletion, deps)
   if (!await deleteRows(deletion, deps, MEMBERSHIPS, isLate)) return false
   await deps.sql`
     DELETE FROM cohort_people WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${deletion.projectId})
