@@ -6854,7 +6854,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: date-time
-                     * @description With `question`, not living: `as_of` of the answer, for the events it counted. Merges, properties and cohorts are current. Default: now.
+                     * @description With `question`: `as_of` of the answer, for the events and the members of cohorts it counted. Merges and properties are current. Default: now. For a living cohort, it says only which days a range of last days had.
                      */
                     as_of?: string;
                     /** @description Instead of `filters`: a list of stored persons. */
@@ -7013,6 +7013,8 @@ export interface operations {
                                 [key: string]: unknown;
                             };
                         } | null;
+                        /** @description Event names in the definition that the project has never received; empty while ClickHouse is unavailable. */
+                        unknown_events: string[];
                         used_by: {
                             id: number;
                             /** @enum {string} */
@@ -11265,7 +11267,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: date-time
-                     * @description `as_of` of the answer, for the events it counted. Merges, properties and cohorts are current. Default: now.
+                     * @description `as_of` of the answer, for the events and the members of cohorts it counted. Merges and properties are current. Default: now.
                      */
                     as_of?: string;
                     /** @description Position of a number in the answer. */

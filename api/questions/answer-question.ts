@@ -14,7 +14,7 @@ import type { RunningQueries } from '../queries/answer-query.ts'
 import { askClickHouse } from '../queries/ask-clickhouse.ts'
 import { sqlNotSetUp } from '../queries/sql-routes.ts'
 import type { answerSchema } from './question-schemas.ts'
-import { readUsedCohorts } from './used-cohorts.ts'
+import { placesOf, readUsedCohorts } from './used-cohorts.ts'
 
 export interface QuestionDeps {
   sql: Sql
@@ -61,19 +61,25 @@ export async function answerQuestion (question: Question, asking: Asking): Promi
   }
 }
 
+/** The moment of an answer: its days, and what was stored until then. @param asOf  Its `as_of`; left out: now. */
+export function atMoment<T extends Moment> (present: T, asOf: string | undefined): T {
+  if (asOf === undefined) return present
+  const moment = Math.min(present.now, Math.max(EARLIEST_MS, parseIsoDateTime(asOf)?.getTime() ?? present.now))
+  return { ...present, now: moment, storedUntil: moment }
+}
+
 /**
- * The persons behind a number of an answer, as of its moment: its days, and the events stored until then. Merges,
- * properties and cohorts are those of now, so that each listed person can be opened.
+ * The persons behind a number of an answer, as of its moment: its days, and the events and members of cohorts stored
+ * until then. Merges and properties are those of now, so that each listed person can be opened.
  *
  * @param asked.asOf  `as_of` of the answer; left out: now.
- * @throws {HttpError} 400 for a number that the answer does not have.
+ * @throws {HttpError} 400 for a number that the answer does not have, and for members that are not stored any more.
  * @throws {QueryFailedError}
  */
 export async function listPersonsBehind (
   question: Question, cell: Cell, present: Asking, { limit, asOf }: { limit: number, asOf?: string | undefined }
 ): Promise<Facts & { people: number, results: { person_id: string, at: string | null, value: number | null }[] }> {
-  const moment = Math.min(present.now, Math.max(EARLIEST_MS, parseIsoDateTime(asOf)?.getTime() ?? present.now))
-  const asking = { ...present, now: moment, ...asOf !== undefined && { storedUntil: moment } }
+  const asking = atMoment(present, asOf)
   const range = resolveRange(question, asking)
   checkSize(question, range)
   const sql = compilePersons(question, cell, { projectId: asking.projectId, range, limit })
@@ -100,11 +106,11 @@ interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_r
 
 async function run (
   sql: string, question: Question, { firstDay, lastDay, timezone, now }: ResolvedRange,
-  { sql: postgres, projectId, clickhouse, analyst, keptFrom, logComment, signal }: Asking
+  { analyst, keptFrom, logComment, signal, ...asking }: Asking
 ): Promise<{ rows: AnswerRow[], facts: Facts }> {
-  const cohorts = await readUsedCohorts(postgres, projectId, question, 'definition')
+  const cohorts = await readUsedCohorts(asking.sql, asking.projectId, placesOf(question), asking)
   // Before the query, which then has at least what the watermark promises.
-  const through = await readCompleteThrough(clickhouse).catch(() => null)
+  const through = await readCompleteThrough(asking.clickhouse).catch(() => null)
   const startedAt = performance.now()
   const response = await askClickHouse(analyst, {
     query: sql, queryId: `question-${randomUUID()}`, format: 'JSONCompact', parameters: {}, logComment,

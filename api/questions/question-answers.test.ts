@@ -67,7 +67,11 @@ async function plant (
   const known = [...new Set([...byPerson.keys(), ...persons.keys()])].map((id) =>
     ({ id, properties: persons.get(id) ?? null, events: byPerson.get(id) ?? [] }))
   const lists = new Map<number, Set<string>>()
-  for (const id of COHORTS) lists.set(id, await plantCohort(projectId, id, known))
+  const survivors = new Map([...into].map(([id, target]) => [ids.get(id)!, ids.get(target)!]))
+  for (const id of COHORTS) {
+    const members = await plantCohort(projectId, id, known)
+    lists.set(id, new Set([...members].map((member) => survivors.get(member) ?? member)))
+  }
   for (const { person, cohorts } of events) for (const [id, list] of lists) if (list.has(person)) cohorts.add(id)
   return { events, persons: known, lists }
 }

@@ -135,6 +135,10 @@ t.test('the persons behind a number are listed for keys that may see persons', a
     [{ ...PAID, breakdown: { property: 'plan' } }, {}, 'cell__part'],
     [FUNNEL, { step: 2, from_ms: 5 }, 'cell__from_ms'], [FUNNEL, { step: 1, from_ms: 0 }, 'cell__from_ms'], [FUNNEL, { ...lost, from_ms: 0 }, 'cell__from_ms'], [paths, { step: 6 }, 'cell__step'], [paths, { from: 'seen' }, 'cell__step'],
     [lifecycle, { start: '2026-03-05' }, 'cell__state'], [lifecycle, { state: 'new' }, 'cell__start'], [stickiness, {}, 'cell__periods'],
+    [PAID, { step: 1 }, 'cell__step'], [PAID, { periods: 1 }, 'cell__periods'], [FUNNEL, { step: 1, start: '2026-03-04' }, 'cell__start'], [FUNNEL, { step: 1, series: 0 }, 'cell__series'],
+    [retention, { start: '2026-03-04', state: 'new' }, 'cell__state'], [lifecycle, { start: '2026-03-05', state: 'new', returned: 1 }, 'cell__returned'], [stickiness, { periods: 1, start: '2026-03-05' }, 'cell__start'],
+    [stickiness, { periods: 4 }, 'cell__periods'], [paths, { step: 1, outcome: 'lost' }, 'cell__outcome'], [ofPlan, { ...lost, part: 'cohort', value: '7' }, 'cell__part'],
+    [{ ...PAID, series: [{ event: 'paid', property: 'plan' }] }, {}, 'definition__series__0__property'],
     [retention, {}, 'cell__start'], [retention, { start: 'x' }, 'cell__start'], [retention, { start: '2026-03-04', returned: 2 }, 'cell__returned']
   ] as const) t.match(await behind(definition, cell), { status: 400, body: { attr } }, JSON.stringify(cell))
   t.match(await callAs(['query:read'], null, '/persons', { definition: FUNNEL, cell: lost }), { status: 403, body: { code: 'permission_denied' } })
@@ -294,7 +298,7 @@ t.test('the stored persons behind a number become a cohort that flags can name',
   await client.insert({
     table: 'events', format: 'JSONEachRow',
     values: ids.map((distinctId) => ({
-      project_id: projectId, uuid: crypto.randomUUID(), event: 'paid', distinct_id: distinctId, timestamp: '2026-03-05 09:00:00', received_at: '2026-03-05 09:00:00', properties: '{}'
+      project_id: projectId, uuid: crypto.randomUUID(), event: 'paid', distinct_id: distinctId, timestamp: '2026-03-05 09:00:00', received_at: '2026-03-05 09:00:00', inserted_at: '2026-03-05 11:30:00', properties: '{}'
     }))
   })
   const persons = await client.query({ query: `SELECT distinct_id, toString(person_id) AS person FROM events WHERE project_id = ${projectId} ORDER BY 1`, format: 'JSONEachRow' })
@@ -314,11 +318,15 @@ t.test('the stored persons behind a number become a cohort that flags can name',
   const living = await call('POST', '~/cohorts', { name: 'Living', question, living: true })
   const fixed = { ...question, definition: { ...PAID, range: { from: '2026-03-03', to: '2026-03-05' } } }
   t.match(living, { status: 201, body: { kind: 'question', is_static: false, people: null, question: fixed } }, 'a day stays that day')
+  const did = { type: 'behavioral', value: 'performed_event', time_value: 1, time_interval: 'day' }
+  const { body: misspelt } = await call('POST', '~/cohorts', { name: 'Misspelt', filters: { type: 'AND', values: [{ ...did, key: 'paid' }, { ...did, key: 'payd', negation: true }] } })
+  t.match((await call('GET', `~/cohorts/${misspelt.id}`)).body, { people: null, as_of: null, unknown_events: ['payd'] })
+  t.same((await call('GET', `~/cohorts/${living.body.id}`)).body.unknown_events, [])
   const whole = await call('POST', '~/cohorts', { name: 'Whole', question: { definition: PAID, cell: {} }, living: true })
   t.match(whole, { status: 201, body: { question: { definition: PAID } } })
-  t.match(await call('POST', '~/cohorts', { name: 'n', question: { definition: PAID, cell: { start: '2026-02-01' } }, living: true }), { status: 400, body: { attr: 'cell__start' } })
+  t.match(await call('POST', '~/cohorts', { name: 'n', question: { definition: PAID, cell: { start: '2026-02-01' } }, living: true }), { status: 400, body: { attr: 'question__cell__start' } })
   const narrowed = { ...PAID, series: [{ event: 'paid', measure: 'people', where: [{ type: 'cohort', value: living.body.id, operator: 'in' }] }] }
-  t.match(await call('POST', '~/questions/answer', { definition: narrowed }), { status: 400, body: { attr: 'definition', detail: /have not been found yet/ } })
+  t.match(await call('POST', '~/questions/answer', { definition: narrowed }), { status: 400, body: { attr: 'definition__series__0__where__0__value', detail: /have not been found yet/ } })
   await client.insert({
     table: 'cohort_members', format: 'JSONEachRow',
     values: ['00000000-0000-0000-0000-000000000000', known[0]!.person].map((person) => ({ project_id: projectId, cohort_id: living.body.id, version: 5, person_id: person, size: 2 }))
@@ -331,11 +339,36 @@ t.test('the stored persons behind a number become a cohort that flags can name',
   t.match((await call('POST', '~/questions/answer', { definition: split })).body.answer.lines.map(({ part, value, total }: Record<string, unknown>) => [part, value, total]),
     [['not_set', null, 2], ['cohort', String(living.body.id), 1]])
   t.match(await call('POST', '~/questions/persons', { definition: split, cell: { part: 'cohort', value: String(living.body.id) } }), { status: 200, body: { people: 1 } })
-  t.match(await call('POST', '~/questions/answer', { definition: { ...PAID, breakdown: { type: 'cohort', cohorts: [77] } } }), { status: 400, body: { detail: 'Cohort 77 does not exist.' } })
+
+  // Refreshed after the answer, with other members, by a refresh of a second.
+  const answered = (await call('POST', '~/questions/answer', { definition: narrowed })).body
+  const begun = clock + 60_000
+  await client.insert({
+    table: 'cohort_members', format: 'JSONEachRow',
+    values: ['00000000-0000-0000-0000-000000000000', ...known.map(({ person }) => person)].map((person) => ({ project_id: projectId, cohort_id: living.body.id, version: begun, person_id: person, size: 3 }))
+  })
+  await api.sql`UPDATE cohort_refreshes SET refreshed_at = ${new Date(begun)}, people = 2, took = 1000 WHERE cohort_id = ${living.body.id}`
+  const list = async (at?: number | string) => await call('POST', '~/questions/persons', { definition: narrowed, cell: {}, ...at !== undefined && { as_of: new Date(at).toISOString() } })
+  t.match((await list()).body, { people: 2 })
+  t.match((await list(answered.as_of)).body, { people: 1, results: [{ person_id: known[0]!.person }], cohorts: [{ as_of: '1970-01-01T00:00:00.005Z' }] }, 'those of the answer')
+  const began = clock
+  t.teardown(() => { clock = began })
+  clock += 120_000
+  t.match(await list(begun + 999), { status: 400, body: { attr: 'as_of', detail: /Living.*Answer the question again/ } }, 'whether it had ended is unknown')
+  t.match((await list(begun + 1000)).body, { people: 2 })
+  await client.command({ query: `ALTER TABLE cohort_members DROP PARTITION (${living.body.id}, 5)` })
+  t.match(await list(answered.as_of), { status: 400, body: { attr: 'as_of' } }, 'no longer stored')
+  const then = { ...question, definition: { ...PAID, range: { last: 1, unit: 'day' } } }
+  clock += 86_400_000
+  t.match(await call('POST', '~/cohorts', { name: 'Then', question: then, living: true, as_of: answered.as_of }), { status: 201, body: { question: { definition: { range: { from: '2026-03-05', to: '2026-03-05' } } } } })
+  clock = began
+  t.match(await call('POST', '~/questions/answer', { definition: { ...PAID, breakdown: { type: 'cohort', cohorts: [77] } } }), { status: 400, body: { attr: 'definition__breakdown__cohorts', detail: 'Cohort 77 does not exist.' } })
 
   t.match(await call('POST', '~/cohorts', { name: 'Both', question, filters: {} }), { status: 400, body: { attr: 'filters' } })
   t.match(await call('POST', '~/cohorts', { name: 'Neither' }), { status: 400, body: { attr: 'filters' } })
-  t.match(await call('POST', '~/cohorts', { name: 'n', question: { definition: PAID, cell: { series: 3 } } }), { status: 400, body: { attr: 'cell__series' } })
+  t.match(await call('POST', '~/cohorts', { name: 'n', question: { definition: PAID, cell: { series: 3 } } }), { status: 400, body: { attr: 'question__cell__series' } })
+  t.match(await call('POST', '~/cohorts', { name: 'n', question: { definition: { ...PAID, interval: 'century' }, cell: {} } }), { status: 400, body: { attr: 'question__definition__interval' } })
+  t.match(await call('POST', '~/cohorts', { name: 'n', filters: { type: 'AND', values: [] }, as_of: '2026-03-05T11:00:00Z' }), { status: 400, body: { attr: 'as_of' } })
   const { key } = await createPersonalKey(api.sql, { email: api.user.email, label: '', scopes: ['feature_flag:write', 'query:read'], projectIds: null, expiresAt: null })
   await api.keys.refresh()
   t.equal((await send(api.app, { method: 'POST', url: `/api/projects/${projectId}/cohorts`, headers: { authorization: `Bearer ${key}` }, payload: { name: 'n', question } })).status, 403)

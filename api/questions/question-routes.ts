@@ -3,7 +3,7 @@ import { invalidField } from '../../engines/errors.ts'
 import { timesOf } from '../../engines/questions/funnel-sql.ts'
 import type { Cell } from '../../engines/questions/compile-question.ts'
 import type { Question } from '../../engines/questions/question.ts'
-import { readQuestion } from '../../engines/questions/read-question.ts'
+import { readNewQuestion, readQuestion } from '../../engines/questions/read-question.ts'
 import { tagOfPart } from '../../engines/questions/shape-answer.ts'
 import { bodyOf, object, type Value } from '../http/json-schema.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
@@ -14,7 +14,7 @@ import { describePersons } from '../persons/person-history-routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, runQuery } from '../queries/sql-routes.ts'
 import { answerQuestion, type Asking, listPersonsBehind, type QuestionDeps, readAsking } from './answer-question.ts'
-import { answerSchema, asOfSchema, cellSchema, definitionSchema, personsBehindSchema } from './question-schemas.ts'
+import { answerSchema, asOfSchema, CELL_FIELDS, cellSchema, definitionSchema, personsBehindSchema } from './question-schemas.ts'
 import { requireCohorts } from './used-cohorts.ts'
 
 /** A query may take 60 s; the rest is for waiting in ClickHouse. */
@@ -26,7 +26,7 @@ export const QUESTIONS: DocumentKind<typeof fields> = {
   table: 'questions', id: 'Question', noun: 'question', plural: 'questions', fields, defaults: {},
   async check ({ definition }, { sql, projectId, access }) {
     if (definition === undefined) return
-    askAs(access, definition, readQuestion(definition))
+    askAs(access, definition, readNewQuestion(definition))
     await requireCohorts(sql, projectId, { definition })
   }
 }
@@ -52,7 +52,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     scope: 'query:read', summary: 'Answer a definition', description: 'The definition need not be saved.',
     body: object({ definition: definitionSchema }, { additionalProperties: false }), answer
   }, async ({ body }, access, reply) => {
-    const question = askAs(access, body.definition, readQuestion(body.definition))
+    const question = askAs(access, body.definition, readNewQuestion(body.definition))
     return await ask(access, reply, deps, async (asking) => await answerQuestion(question, asking))
   })
 
@@ -67,7 +67,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     }, 'definition', 'cell'),
     answer: personsBehindSchema
   }, async ({ body: { definition, cell, as_of: asOf, limit = 100 } }, access, reply) => {
-    const question = readQuestion(definition)
+    const question = readNewQuestion(definition)
     const place = readCell(question, cell)
     return await ask(access, reply, deps, async (asking) => {
       const { results, ...facts } = await listPersonsBehind(question, place, asking, { limit, asOf })
@@ -82,10 +82,17 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
 }
 
 /** @throws {HttpError} 400 naming a field that the answer does not have. */
-export function readCell (question: Question, { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, from = null, to = null, ...cell }: Value<typeof cellSchema>): Cell {
-  const isBrokenDown = 'breakdown' in question && question.breakdown !== null
+export function readCell (question: Question, cell: Value<typeof cellSchema>): Cell {
+  const { part: of = 'all', value = null, series = 0, start = null, step, returned = 0, state, periods, from = null, to = null } = cell
+  const own = CELL_FIELDS[question.kind]
+  const foreign = Object.entries(cell).find(([name, given]) => given != null && !['part', 'value', ...own].includes(name))
+  if (foreign !== undefined) throw invalidField(`cell__${foreign[0]}`, `The numbers of a ${question.kind} have the fields ${own.join(', ')}.`)
+  const breakdown = 'breakdown' in question ? question.breakdown : null
+  const isBrokenDown = breakdown !== null
   if (of !== 'all' && !isBrokenDown) throw invalidField('cell__part', `The ${question.kind} has no breakdown.`)
-  if ((of === 'value' || of === 'cohort') !== (value !== null)) throw invalidField('cell__value', 'Only the parts "value" and "cohort" have a value, which they require.')
+  const isOne = of === 'value' || of === 'cohort'
+  if (isOne && (of === 'cohort') !== (breakdown?.type === 'cohort')) throw invalidField('cell__part', `The breakdown has no part "${of}".`)
+  if (isOne !== (value !== null)) throw invalidField('cell__value', 'Only the parts "value" and "cohort" have a value, which they require.')
   const tag = tagOfPart({ part: of, value })
   switch (question.kind) {
     case 'trend':

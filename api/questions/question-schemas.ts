@@ -1,5 +1,6 @@
 /** What questions and their answers look like in the OpenAPI document. */
 import { LIFECYCLE_STATES } from '../../engines/questions/activity-sql.ts'
+import type { Question } from '../../engines/questions/question.ts'
 import { array, integer, nullableObject, object, optional, partial, string } from '../http/json-schema.ts'
 
 export const definitionSchema = {
@@ -76,6 +77,16 @@ export const answerSchema = object({
   }, 'kind')
 }, { $id: 'QuestionAnswer' })
 
+/** Fields of the numbers of each kind of answer; the number of a part also has `part` and `value`. */
+export const CELL_FIELDS: Record<Question['kind'], readonly string[]> = {
+  trend: ['series', 'previous', 'start'],
+  funnel: ['step', 'outcome', 'from_ms'],
+  retention: ['start', 'returned'],
+  lifecycle: ['start', 'state'],
+  stickiness: ['periods'],
+  paths: ['step', 'from', 'to']
+}
+
 export const cellSchema = optional({
   ...part,
   series: { ...integer, minimum: 0, description: 'Trend: index of the series, from 0.' },
@@ -92,7 +103,7 @@ export const cellSchema = optional({
 }, { additionalProperties: false, description: 'Position of a number in the answer.' })
 
 export const asOfSchema = {
-  ...string, format: 'date-time', description: '`as_of` of the answer, for the events it counted. Merges, properties and cohorts are current. Default: now.'
+  ...string, format: 'date-time', description: '`as_of` of the answer, for the events and the members of cohorts it counted. Merges and properties are current. Default: now.'
 } as const
 
 export const personsBehindSchema = object({

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
-import { formatAgo, formatTime, formatUtc, formatZoned, UNKNOWN } from './format.ts'
+import { formatAgo, formatTime, formatUtc, formatZoned, showText, UNKNOWN } from './format.ts'
 import { returnFocus, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
@@ -35,6 +35,11 @@ export function Failed ({ error, onRetry }: { error: ApiError, onRetry: () => vo
 
 export function Empty ({ children }: { children: ComponentChildren }) {
   return <div class='empty'>{children}</div>
+}
+
+/** Events that a definition names and the project never received, if there are any. */
+export function UnknownEvents ({ names }: { names: readonly string[] }) {
+  return names.length > 0 && <Empty>No event of this project ever had the name {names.map((name) => `“${showText(name, 100)}”`).join(', ')}. Check the spelling.</Empty>
 }
 
 /**

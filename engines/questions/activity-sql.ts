@@ -1,4 +1,5 @@
 /** Lifecycle and stickiness: in which periods of the range persons were active. */
+import { invalidField } from '../errors.ts'
 import { addPeriods, indexOfBucket, listBuckets, type ResolvedRange, startOfDay } from './calendar.ts'
 import type { Activity } from './question.ts'
 import { describePeriods, hasPeriod } from './retention-sql.ts'
@@ -28,8 +29,12 @@ export type ActivityCell = { start: string, state: LifecycleState } | { periods:
 export function compileActivityPersons (
   question: Activity, cell: ActivityCell, { projectId, range }: { projectId: number, range: ResolvedRange }
 ): string {
-  if ('periods' in cell) return `SELECT person, NULL AS at, NULL AS value FROM (\n${stickinessSql(question, projectId, range)}\n)\nWHERE periods = ${cell.periods}`
-  const index = indexOfBucket(listBuckets(range, question.interval, range), cell.start)
+  const buckets = listBuckets(range, question.interval, range)
+  if ('periods' in cell) {
+    if (cell.periods > buckets.length) throw invalidField('cell__periods', `The range has ${buckets.length} periods.`)
+    return `SELECT person, NULL AS at, NULL AS value FROM (\n${stickinessSql(question, projectId, range)}\n)\nWHERE periods = ${cell.periods}`
+  }
+  const index = indexOfBucket(buckets, cell.start)
   return `SELECT person, NULL AS at, NULL AS value FROM (\n${lifecycleSql(question, projectId, range)}\n)
 WHERE has(states, ('${cell.state}', ${index}))`
 }

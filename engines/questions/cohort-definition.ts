@@ -67,10 +67,8 @@ function readNode (place: Place, depth: number, count: CountPart): CohortNode {
     return { type, values: field('values').entries(COHORT_LIMITS.conditions).map((each) => readNode(each, depth + 1, count)) }
   }
   count('conditions', place)
-  const { negation = false } = value
-  if (typeof negation !== 'boolean') throw new DefinitionError([...place.path, 'negation'], 'Expected true or false.')
   const node = readLeaf(place, value, count)
-  return negation ? { type: 'NOT', value: node } : node
+  return new Place(value['negation'], [...place.path, 'negation']).flag() ? { type: 'NOT', value: node } : node
 }
 
 function readLeaf (place: Place, value: Readonly<Record<string, unknown>>, count: CountPart): CohortNode {
@@ -107,7 +105,7 @@ function readBehavior (place: Place): Behavior {
     for (const name of ['operator', 'operator_value']) if (field(name).value != null) throw field(name).error('Only performed_event_multiple counts.')
     return { choice, window, operator: 'gte', times: 1 }
   }
-  return { choice, window, operator: field('operator').oneOf(TIMES), times: readInteger(field('operator_value'), 0, COHORT_LIMITS.times) }
+  return { choice, window, operator: field('operator').oneOf(TIMES), times: field('operator_value').integer(0, COHORT_LIMITS.times) }
 }
 
 const LETTERS: Readonly<Record<string, CohortUnit>> = { h: 'hour', d: 'day', w: 'week', m: 'month', y: 'year' }
@@ -115,19 +113,13 @@ const LETTERS: Readonly<Record<string, CohortUnit>> = { h: 'hour', d: 'day', w: 
 /** `time_value` and `time_interval`, or `explicit_datetime`: `-30d`. */
 function readWindow (field: (name: string) => Place): Behavior['window'] {
   const explicit = field('explicit_datetime')
-  if (explicit.value == null) return { value: readInteger(field('time_value'), 1, COHORT_LIMITS.window), unit: field('time_interval').oneOf(UNITS) }
+  if (explicit.value == null) return { value: field('time_value').integer(1, COHORT_LIMITS.window), unit: field('time_interval').oneOf(UNITS) }
   const both = ['time_value', 'time_interval'].map(field).find(({ value }) => value != null)
   if (both !== undefined) throw both.error('A window is either time_value and time_interval, or explicit_datetime.')
   const [, value, letter = ''] = /^-(\d{1,5})([hdwmy])$/.exec(String(explicit.value)) ?? []
   const unit = LETTERS[letter]
   if (unit === undefined) throw explicit.error('Expected a window that ends now, such as -30d.')
-  return { value: readInteger(new Place(Number(value), explicit.path), 1, COHORT_LIMITS.window), unit }
-}
-
-function readInteger (place: Place, least: number, most: number): number {
-  const { value } = place
-  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value
-  throw place.error(`Expected a whole number from ${least} to ${most}.`)
+  return { value: new Place(Number(value), explicit.path).integer(1, COHORT_LIMITS.window), unit }
 }
 
 const HOUR_MS = 3_600_000
@@ -141,11 +133,14 @@ export function windowStart ({ value, unit }: Behavior['window'], now: number): 
   return Math.max(EARLIEST_MS, Date.parse(addPeriods(today, -months, 'month')) + now - Date.parse(today))
 }
 
-/** Whether filters ask what persons did; these cohorts are lists, found anew every few minutes. */
-export function hasBehavior (filters: unknown): boolean {
-  if (Array.isArray(filters)) return filters.some(hasBehavior)
-  return isFields(filters) && (filters['type'] === 'behavioral' || Object.values(filters).some(hasBehavior))
+/** The names of the events that filters ask about. */
+export function eventsOf (filters: unknown): string[] {
+  if (isFields(filters) && filters['type'] === 'behavioral') return [String(filters['key'])]
+  return typeof filters === 'object' && filters !== null ? Object.values(filters).flatMap(eventsOf) : []
 }
+
+/** Whether filters ask what persons did; these cohorts are lists, found anew every few minutes. */
+export const hasBehavior = (filters: unknown): boolean => eventsOf(filters).length > 0
 
 /** The cohorts that filters or definitions name, however deep, each with a path to where it is named. */
 export function cohortsOf (value: unknown, path: readonly string[] = []): Map<number, string> {

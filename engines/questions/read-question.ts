@@ -1,4 +1,5 @@
 import { invalidField, DefinitionError } from '../errors.ts'
+import { fieldsOf, itemsOf } from '../fields.ts'
 import { readConditions } from '../operators/property-conditions.ts'
 import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
@@ -32,6 +33,15 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
   }
 }
 
+/** Reads a definition before it is stored or asked, when it must have no field that is ignored, as stored ones may. */
+export function readNewQuestion (definition: unknown): Question {
+  const question = readQuestion(definition)
+  const given = itemsOf(fieldsOf(definition)['series'])
+  const ignored = question.kind === 'trend' ? question.series.findIndex(({ property }, index) => property === null && fieldsOf(given[index])['property'] != null) : -1
+  if (ignored !== -1) throw invalidField(`definition__series__${ignored}__property`, 'The measure of this series has no property.')
+  return question
+}
+
 function readKind (place: Place): Question {
   const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention', 'lifecycle', 'stickiness', 'paths'])
   switch (kind) {
@@ -41,7 +51,7 @@ function readKind (place: Place): Question {
     case 'paths': return readPaths(place.fields(...SHARED, 'from', 'to', 'steps', 'events', 'nodes', 'min_people', 'gap'))
     case 'lifecycle': case 'stickiness': {
       const field = place.fields(...SHARED, 'interval', 'activity')
-      return { kind, ...readShared(field), interval: orElse(field('interval'), 'week').oneOf(LONGER), activity: readEvent(field('activity').fields('event', 'where')) }
+      return { kind, ...readShared(field), interval: field('interval').or('week').oneOf(LONGER), activity: readEvent(field('activity').fields('event', 'where')) }
     }
   }
 }
@@ -51,7 +61,7 @@ function readShared (field: FieldsOf): Pick<Question, 'range' | 'includeBots' | 
   if (version.value !== QUESTION_VERSION) throw version.error(`The version must be ${QUESTION_VERSION}.`)
   return {
     range: readRange(field('range')),
-    includeBots: readFlag(field('include_bots')),
+    includeBots: field('include_bots').flag(),
     weekStarts: field('week_starts').value == null ? null : field('week_starts').oneOf(['monday', 'sunday'] as const)
   }
 }
@@ -59,13 +69,13 @@ function readShared (field: FieldsOf): Pick<Question, 'range' | 'includeBots' | 
 function readTrend (field: FieldsOf): Trend {
   const series = field('series').entries(QUESTION_LIMITS.series).map((place) => {
     const of = place.fields('event', 'where', 'measure', 'property')
-    const measure = orElse(of('measure'), 'events').oneOf(MEASURES)
+    const measure = of('measure').or('events').oneOf(MEASURES)
     return { ...readEvent(of), measure, property: NEEDS_PROPERTY.has(measure) ? of('property').propertyName() : null }
   })
-  const compare = readFlag(field('compare'))
-  orElse(field('display'), 'line').oneOf(DISPLAYS)
+  const compare = field('compare').flag()
+  field('display').or('line').oneOf(DISPLAYS)
   return {
-    kind: 'trend', ...readShared(field), interval: orElse(field('interval'), 'day').oneOf(INTERVALS),
+    kind: 'trend', ...readShared(field), interval: field('interval').or('day').oneOf(INTERVALS),
     series, breakdown: readBreakdown(field('breakdown')), compare, formula: readFormula(field('formula'), series.length)
   }
 }
@@ -87,7 +97,7 @@ function readFormula (place: Place, series: number): string | null {
 function readFunnel (field: FieldsOf): Funnel {
   const places = field('steps').entries(QUESTION_LIMITS.steps, 2)
   const steps = places.map((place) => readEvent(place.fields('event', 'where')))
-  const order = orElse(field('order'), 'in_order').oneOf(['in_order', 'any_order'])
+  const order = field('order').or('in_order').oneOf(['in_order', 'any_order'])
   const names = steps.map(({ event }) => event)
   const again = names.findIndex((name, at) =>
     at > 0 && (name === null || names[0] === null || names.indexOf(name) < at))
@@ -95,67 +105,50 @@ function readFunnel (field: FieldsOf): Funnel {
   if (order === 'any_order' && again !== -1) throw places[again]?.error('In any order, each step must be an event of another name.')
   return {
     kind: 'funnel', ...readShared(field), steps, order, exclude: readExclusions(field('exclude'), steps.length, order),
-    windowSeconds: readSeconds(orElse(field('window'), { value: 14, unit: 'day' })),
+    windowSeconds: readSeconds(field('window').or({ value: 14, unit: 'day' })),
     breakdown: readBreakdown(field('breakdown'), ['order', 'attribution'])
   }
 }
 
 function readExclusions (place: Place, steps: number, order: Funnel['order']): Exclusion[] {
-  const places = orElse(place, []).entries(QUESTION_LIMITS.exclusions, 0)
+  const places = place.or([]).entries(QUESTION_LIMITS.exclusions, 0)
   if (order === 'any_order' && places.length > 0) throw place.error('Only steps in order can exclude events.')
   return places.map((each) => {
     const of = each.fields('event', 'where', 'from', 'to')
-    const from = readInteger(orElse(of('from'), 1), steps - 1)
-    const to = readInteger(orElse(of('to'), steps), steps)
+    const from = of('from').or(1).integer(1, steps - 1)
+    const to = of('to').or(steps).integer(1, steps)
     if (to <= from) throw of('to').error('It must be a step after the one of from.')
     return { ...readEvent(of), from, to }
   })
 }
 
 function readPaths (field: FieldsOf): Paths {
-  const [from, to, events] = [orElse(field('from'), null), orElse(field('to'), null), orElse(field('events'), null)]
+  const [from, to, events] = [field('from').or(null), field('to').or(null), field('events').or(null)]
   if ((from.value === null) === (to.value === null)) throw from.error('Expected either from or to: the event that paths lead from, or to.')
   const direction = from.value === null ? 'to' : 'from'
   return {
     kind: 'paths', ...readShared(field), direction, anchor: readEvent((direction === 'from' ? from : to).fields('event', 'where')),
-    steps: readInteger(orElse(field('steps'), 5), QUESTION_LIMITS.steps),
+    steps: field('steps').or(5).integer(1, QUESTION_LIMITS.steps),
     events: events.value === null ? null : events.entries(QUESTION_LIMITS.nodes).map((each) => readName(each)),
-    nodes: readInteger(orElse(field('nodes'), 20), QUESTION_LIMITS.nodes),
-    minPeople: readInteger(orElse(field('min_people'), 1), 1_000_000),
-    gapSeconds: readSeconds(orElse(field('gap'), { value: 30, unit: 'minute' }))
+    nodes: field('nodes').or(20).integer(1, QUESTION_LIMITS.nodes),
+    minPeople: field('min_people').or(1).integer(1, 1_000_000),
+    gapSeconds: readSeconds(field('gap').or({ value: 30, unit: 'minute' }))
   }
 }
 
 function readRetention (field: FieldsOf): Retention {
   return {
-    kind: 'retention', ...readShared(field), interval: orElse(field('interval'), 'week').oneOf(LONGER),
-    cohort: orElse(field('cohort'), 'first').oneOf(['first', 'any']),
-    returns: orElse(field('returns'), 'on').oneOf(['on', 'on_or_after']),
+    kind: 'retention', ...readShared(field), interval: field('interval').or('week').oneOf(LONGER),
+    cohort: field('cohort').or('first').oneOf(['first', 'any']),
+    returns: field('returns').or('on').oneOf(['on', 'on_or_after']),
     start: readEvent(field('start').fields('event', 'where')),
-    returning: readEvent(orElse(field('returning'), { event: null }).fields('event', 'where'))
+    returning: readEvent(field('returning').or({ event: null }).fields('event', 'where'))
   }
 }
 
-/** A place with what a field that is left out means. */
-function orElse (place: Place, value: unknown): Place {
-  return place.value === undefined || place.value === null ? new Place(value, place.path) : place
-}
-
-function readFlag (place: Place): boolean {
-  const { value } = orElse(place, false)
-  if (typeof value !== 'boolean') throw place.error('Expected true or false.')
-  return value
-}
-
-function readInteger (place: Place, most: number): number {
-  const { value } = place
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most) return value
-  throw place.error(`Expected a whole number from 1 to ${most}.`)
-}
-
 function readEvent (field: FieldsOf): EventChoice {
-  const event = orElse(field('event'), null)
-  const where = orElse(field('where'), []).entries(QUESTION_LIMITS.conditions, 0)
+  const event = field('event').or(null)
+  const where = field('where').or([]).entries(QUESTION_LIMITS.conditions, 0)
   for (const place of where) {
     const of = place.fields('key', 'operator', 'value', 'type')
     if (of('type').value !== 'cohort') of('key').propertyName()
@@ -172,17 +165,17 @@ function readName (place: Place, orNull = ''): string {
 
 function readBreakdown (place: Place, more: string[] = []): Breakdown | null {
   if (place.value === undefined || place.value === null) return null
-  const type = orElse(new Place(Object(place.value).type, [...place.path, 'type']), 'event').oneOf(['event', 'person', 'cohort'] as const)
+  const type = new Place(Object(place.value).type, [...place.path, 'type']).or('event').oneOf(['event', 'person', 'cohort'] as const)
   const field = type === 'cohort' ? place.fields('type', 'cohorts', ...more.filter((name) => name !== 'attribution')) : place.fields('type', 'property', 'limit', ...more)
-  const order = orElse(field('order'), 'people').oneOf(['people', 'worst', 'best'] as const)
+  const order = field('order').or('people').oneOf(['people', 'worst', 'best'] as const)
   if (type === 'cohort') {
-    const cohorts = field('cohorts').entries(QUESTION_LIMITS.breakdown).map((each) => readInteger(each, 2 ** 31 - 1))
+    const cohorts = field('cohorts').entries(QUESTION_LIMITS.breakdown).map((each) => each.integer(1, 2 ** 31 - 1))
     // All of them are shown, and who is in none.
     return { type, property: '', cohorts: [...new Set(cohorts)], limit: cohorts.length + 1, order, attribution: 'first' }
   }
   return {
     type, property: field('property').propertyName(), cohorts: [],
-    limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown), order, attribution: orElse(field('attribution'), 'first').oneOf(['first', 'any'])
+    limit: field('limit').or(10).integer(1, QUESTION_LIMITS.breakdown), order, attribution: field('attribution').or('first').oneOf(['first', 'any'])
   }
 }
 
@@ -191,13 +184,13 @@ const SECONDS = { minute: 60, hour: 3600, day: 86_400 } as const
 function readSeconds (place: Place): number {
   const field = place.fields('value', 'unit')
   const unit = SECONDS[field('unit').oneOf(['minute', 'hour', 'day'])]
-  return readInteger(field('value'), QUESTION_LIMITS.window / unit) * unit
+  return field('value').integer(1, QUESTION_LIMITS.window / unit) * unit
 }
 
 function readRange (place: Place): AskedRange {
-  const field = orElse(place, { last: 30, unit: 'day' }).fields('last', 'unit', 'whole', 'from', 'to')
+  const field = place.or({ last: 30, unit: 'day' }).fields('last', 'unit', 'whole', 'from', 'to')
   if (field('from').value === undefined && field('to').value === undefined) {
-    return { last: readInteger(field('last'), 1000), unit: orElse(field('unit'), 'day').oneOf(LONGER), whole: readFlag(field('whole')) }
+    return { last: field('last').integer(1, 1000), unit: field('unit').or('day').oneOf(LONGER), whole: field('whole').flag() }
   }
   const relative = ['last', 'unit', 'whole'].map(field).find(({ value }) => value !== undefined)
   if (relative !== undefined) throw relative.error('A range has either last, unit and whole, or from and to.')

@@ -71,6 +71,25 @@ export class Place {
     return found
   }
 
+  /** This, or what a field that is left out means. */
+  or (value: unknown): Place {
+    return this.value === undefined || this.value === null ? new Place(value, this.path) : this
+  }
+
+  /** @throws {DefinitionError} unless this is a whole number within the bounds. */
+  integer (least: number, most: number): number {
+    const { value } = this
+    if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value
+    throw this.error(`Expected a whole number from ${least} to ${most}.`)
+  }
+
+  /** @throws {DefinitionError} unless this is true, false or left out, which is false. */
+  flag (): boolean {
+    const { value } = this.or(false)
+    if (typeof value !== 'boolean') throw this.error('Expected true or false.')
+    return value
+  }
+
   /**
    * The name of a property. `__proto__` is not one: it means another thing wherever an object is made of names.
    *

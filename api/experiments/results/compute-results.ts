@@ -10,7 +10,7 @@ import { findKeptFlag } from '../experiment-versions.ts'
 import { estimateSampleSize, type MetricExpectation, type SampleSize } from '../../../engines/statistics/sample-size.ts'
 import { type MetricKind, sampleVariance } from '../../../engines/statistics/variant-statistics.ts'
 import { accumulateDays, analyseDays, type VariantState } from './daily-series.ts'
-import { readUsedCohorts } from '../../questions/used-cohorts.ts'
+import { placesIn, readUsedCohorts } from '../../questions/used-cohorts.ts'
 import { describeAdjustments, lookbackOf } from './describe-adjustments.ts'
 import { describeExposure } from './describe-exposure.ts'
 import { judgeGuardrail } from './judge-guardrail.ts'
@@ -43,7 +43,7 @@ export async function findScope (
   // Launched by a process of the version before, perhaps, which keeps nothing.
   const { key, filters } = await findKeptFlag(sql, experiment.id) ?? experiment.feature_flag
   const settings = readAnalysisSettings(experiment.parameters)
-  await readUsedCohorts(sql, projectId, settings.exposure, 'parameters__exposure_criteria__exposure_config__properties')
+  await readUsedCohorts(sql, projectId, placesIn(settings.exposure?.where, 'parameters__exposure_criteria__exposure_config__properties'))
   const all = variantsOfFlag(filters)
   if (all.length < 2) {
     throw invalidField('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')

@@ -2,20 +2,20 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { HttpError, invalidField } from '../../../engines/errors.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { resolveRange } from '../../../engines/questions/calendar.ts'
-import { cohortsOf, expandCohorts, hasBehavior, readCohort } from '../../../engines/questions/cohort-definition.ts'
-import { type Cell, compilePersons } from '../../../engines/questions/compile-question.ts'
+import { cohortsOf, eventsOf, expandCohorts, hasBehavior, readCohort } from '../../../engines/questions/cohort-definition.ts'
+import { type Cell, compilePersons, eventNamesOf } from '../../../engines/questions/compile-question.ts'
 import type { Question } from '../../../engines/questions/question.ts'
-import { readQuestion } from '../../../engines/questions/read-question.ts'
+import { readNewQuestion, readQuestion } from '../../../engines/questions/read-question.ts'
 import type { SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
 import { array, bodyOf, boolean, integer, object, string, timeOrNull, type Value } from '../../http/json-schema.ts'
 import type { Access } from '../../http/personal-key-access.ts'
 import { idParams } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
-import { listPersonsBehind, type QuestionDeps, readAsking } from '../../questions/answer-question.ts'
+import { type Asking, atMoment, listPersonsBehind, type QuestionDeps, readSeen } from '../../questions/answer-question.ts'
 import { ask, readCell } from '../../questions/question-routes.ts'
 import { asOfSchema, cellSchema, definitionSchema } from '../../questions/question-schemas.ts'
-import { readUsedCohorts, requireCohorts } from '../../questions/used-cohorts.ts'
+import { placesOf, readUsedCohorts, requireCohorts } from '../../questions/used-cohorts.ts'
 import { openFlagWriter } from './write-feature-flag.ts'
 
 const MAX_COHORTS = 10_000
@@ -52,7 +52,7 @@ const newCohortSchema = bodyOf({
     description: 'Instead of `filters`: a number in an answer, whose persons become the members. Also requires the scopes query:read and person:read.'
   },
   living: { ...boolean, description: 'With `question`: true: members are refreshed every few minutes; false: the stored persons as of `as_of`.' },
-  as_of: { ...asOfSchema, description: `With \`question\`, not living: ${asOfSchema.description}` },
+  as_of: { ...asOfSchema, description: `With \`question\`: ${asOfSchema.description} For a living cohort, it says only which days a range of last days had.` },
   distinct_ids: { ...array({ ...string, minLength: 1 }, { maxItems: 100_000 }), description: 'Instead of `filters`: a list of stored persons.' }
 }, 'name')
 
@@ -73,9 +73,16 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
   }))
 
   routes.get('/:id', {
-    summary: 'Retrieve a cohort and what uses it', params: idParams, answer: object({ ...cohortSchema.properties, used_by: array(useSchema) })
-  }, async ({ params: { id } }, { projectId }) =>
-    ({ ...await readCohortById(sql, projectId, id), used_by: await findUses(sql, projectId, id) }))
+    summary: 'Retrieve a cohort and what uses it', params: idParams,
+    answer: object({
+      ...cohortSchema.properties, used_by: array(useSchema),
+      unknown_events: { ...array(string), description: 'Event names in the definition that the project has never received; empty while ClickHouse is unavailable.' }
+    })
+  }, async ({ params: { id } }, { projectId }) => {
+    const cohort = await readCohortById(sql, projectId, id)
+    const unknown = await findUnknownEvents(deps, projectId, cohort)
+    return { ...cohort, used_by: await findUses(sql, projectId, id), unknown_events: unknown }
+  })
 
   routes.post('/:id/refresh', {
     summary: 'Refresh the members of a cohort', description: 'Starts within seconds; `as_of` shows when it is done.', params: idParams, answer: one
@@ -90,12 +97,12 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
     description: 'All persons who match the filters, the persons behind a number of a question, or a list. A cohort cannot be changed; create another one instead.'
   }, async ({ body: { name, filters, question, living = false, as_of: asOf, distinct_ids: ids } }, access, reply) => {
     if ([filters, question, ids].filter((each) => each !== undefined).length !== 1) throw invalidField('filters', 'Give exactly one of filters, question and distinct_ids.')
-    if (living && question === undefined) throw invalidField('living', 'It requires a question.')
+    if (question === undefined && (living || asOf !== undefined)) throw invalidField(living ? 'living' : 'as_of', 'It requires a question.')
     // Before the transaction, which would wait for ClickHouse.
-    const place = question === undefined ? null : readPlace(question, access)
-    await requireCohorts(sql, access.projectId, { filters, question })
-    const members = place === null || living ? [] : await findMembers(place, access, reply, { ...deps, asOf })
-    const fixed = place !== null && living ? await fixDays(place, question?.definition, access, deps) : null
+    const { members, living: number }: Found = question === undefined
+      ? { members: [] }
+      : await readNumber(question, access, reply, { ...deps, asOf, living })
+    await requireCohorts(sql, access.projectId, { filters })
     return await sql.begin(async (tx) => {
       const { definitions } = await openFlagWriter(tx, access)
       // What ClickHouse cannot compute would be a cohort without members, and an error.
@@ -104,7 +111,7 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
       }
       const row = filters !== undefined
         ? { filters: tx.json(filters) }
-        : living ? { question: tx.json({ ...question, ...fixed, place: place?.cell }) } : { is_static: true }
+        : number === undefined ? { is_static: true } : { question: tx.json(number) }
       const [{ id }] = await tx<[{ id: number }]>`
         INSERT INTO cohorts ${tx({ project_id: access.projectId, name, ...row })} RETURNING id`
       for (let at = 0; at < members.length; at += MEMBERS_AT_ONCE) {
@@ -139,14 +146,24 @@ const selectCohorts = (sql: SqlTemplates) => sql`
     CASE WHEN c.is_static THEN (SELECT count(*)::integer FROM cohort_members WHERE cohort_id = c.id) ELSE r.people::integer END AS people
   FROM cohorts AS c LEFT JOIN cohort_refreshes AS r ON r.cohort_id = c.id`
 
-function toCohort ({ isStatic, ...row }: CohortRow): object {
+function toCohort ({ isStatic, ...row }: CohortRow) {
   const kind = isStatic ? 'list' : row.question !== null ? 'question' : hasBehavior(row.filters) ? 'behavior' : 'properties'
   return { ...row, is_static: isStatic, kind }
 }
 
-async function readCohortById (sql: SqlTemplates, projectId: number, id: number): Promise<object> {
+async function readCohortById (sql: SqlTemplates, projectId: number, id: number): Promise<ReturnType<typeof toCohort>> {
   const [row] = await sql<CohortRow[]>`${selectCohorts(sql)} WHERE c.project_id = ${projectId} AND c.id = ${id} AND NOT c.deleted`
   return toCohort(orNotFound(row))
+}
+
+async function findUnknownEvents (deps: QuestionDeps, projectId: number, { filters, question }: Pick<CohortRow, 'filters' | 'question'>): Promise<string[]> {
+  try {
+    const names = question === null ? eventsOf(filters) : eventNamesOf(readQuestion(fieldsOf(question)['definition']))
+    return (await readSeen(deps, projectId, names)).unknown
+  } catch {
+    // Safe to ignore: the cohort has a field for what is wrong with it.
+    return []
+  }
 }
 
 interface Use { kind: string, id: number, name: string }
@@ -161,36 +178,43 @@ async function findUses (sql: SqlTemplates, projectId: number, id: number): Prom
   return found.filter(({ value }) => cohortsOf(value).has(id)).map(({ value, ...use }) => use)
 }
 
-interface Place { question: Question, cell: Cell }
+interface Found { members: string[], living?: Value<typeof questionSchema> & { place: Cell } }
 
-/** The number whose persons become the members. @throws {HttpError} 400, 403. */
-function readPlace ({ definition, cell }: Value<typeof questionSchema>, access: Access): Place {
+/** The persons behind a number, or what finds them again and again. @throws {HttpError} 400, 403. */
+async function readNumber (
+  { definition, cell }: Value<typeof questionSchema>, access: Access, reply: FastifyReply,
+  { asOf, living, ...deps }: QuestionDeps & { asOf: string | undefined, living: boolean }
+): Promise<Found> {
   for (const scope of ['query:read', 'person:read'] as const) access.require(scope)
-  const question = readQuestion(definition)
-  return { question, cell: readCell(question, cell) }
+  try {
+    const question = readNewQuestion(definition)
+    const place = readCell(question, cell)
+    await requireCohorts(deps.sql, access.projectId, { definition })
+    return await ask(access, reply, deps, async (asking) => {
+      if (!living) return { members: await findMembers(question, place, asking, asOf) }
+      const days = await fixDays(question, place, asking, asOf)
+      return { members: [], living: { definition: { ...definition, ...days }, cell, place } }
+    })
+  } catch (error) {
+    if (!(error instanceof HttpError) || !/^(?:cell|definition)__/.test(error.attr ?? '')) throw error
+    throw invalidField(`question__${error.attr}`, error.detail, error.code, error)
+  }
 }
 
-/** A number of one period stays that of its days, which a relative range leaves behind. @throws {HttpError} 400. */
-async function fixDays (
-  { question, cell }: Place, definition: unknown, access: Access, deps: QuestionDeps
-): Promise<{ definition: object }> {
-  const asking = await readAsking(deps, { projectId: access.projectId, logComment: '' })
-  const range = resolveRange(question, asking)
-  compilePersons(question, cell, { projectId: access.projectId, range, limit: 1 })
-  await readUsedCohorts(deps.sql, access.projectId, question, 'question__definition')
+/** The range of a number of one period, which stays that of its days. @throws {HttpError} 400. */
+async function fixDays (question: Question, cell: Cell, asking: Asking, asOf: string | undefined): Promise<object> {
+  const range = resolveRange(question, atMoment(asking, asOf))
+  compilePersons(question, cell, { projectId: asking.projectId, range, limit: 1 })
+  await readUsedCohorts(asking.sql, asking.projectId, placesOf(question))
   const isOfPeriod = 'start' in cell && cell.start !== null && !('isPrevious' in cell && cell.isPrevious)
-  const days = { range: { from: range.firstDay, to: range.lastDay } }
-  return { definition: { ...fieldsOf(definition), ...isOfPeriod && days } }
+  return isOfPeriod ? { range: { from: range.firstDay, to: range.lastDay } } : {}
 }
 
 /** The persons behind it, as far as ClickHouse knows them. @throws {HttpError} 400 for too many of them. */
 async function findMembers (
-  { question, cell }: Place, access: Access, reply: FastifyReply,
-  { asOf, ...deps }: QuestionDeps & { asOf: string | undefined }
+  question: Question, cell: Cell, asking: Asking, asOf: string | undefined
 ): Promise<string[]> {
-  return await ask(access, reply, deps, async (asking) => {
-    const { people, results } = await listPersonsBehind(question, cell, asking, { limit: MAX_MEMBERS, asOf })
-    if (people > MAX_MEMBERS) throw invalidField('question', `A cohort can have at most ${MAX_MEMBERS} members, not ${people}.`)
-    return results.map(({ person_id: person }) => person)
-  })
+  const { people, results } = await listPersonsBehind(question, cell, asking, { limit: MAX_MEMBERS, asOf })
+  if (people > MAX_MEMBERS) throw invalidField('question', `A cohort can have at most ${MAX_MEMBERS} members, not ${people}.`)
+  return results.map(({ person_id: person }) => person)
 }

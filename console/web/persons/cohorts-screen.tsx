@@ -8,7 +8,7 @@ import { OneOf, Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { linkTo, navigate, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Ago, Empty, Facts, Show } from '../states.tsx'
+import { Ago, Empty, Facts, Show, UnknownEvents } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { NewCohort } from './new-cohort.tsx'
 
@@ -70,7 +70,7 @@ function CohortDetail ({ id }: { id: string }) {
   const home = `/projects/${projectId.value}`
   return (
     <OneOf home='cohorts' title='Cohorts' of={cohort} what='The cohort'>
-      {({ name, kind, people, filters, question, used_by: uses, ...of }) => (
+      {({ name, kind, people, filters, question, used_by: uses, unknown_events: unknown, ...of }) => (
         <>
           <Title name={name} max={120} />
           <Facts
@@ -89,6 +89,7 @@ function CohortDetail ({ id }: { id: string }) {
             </p>
           )}
           {refresh.failure}
+          <UnknownEvents names={unknown} />
           {kind === 'list'
             ? <p class='hint'>A fixed list of {formatCounted(people, 'stored person', 'stored persons')}.</p>
             : <pre tabIndex={0} aria-label='Definition'>{JSON.stringify(filters ?? question, null, 2)}</pre>}

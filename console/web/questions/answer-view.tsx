@@ -5,7 +5,7 @@ import { formatCounted, formatMeasure, formatMs, formatZoned, pointName, showTex
 import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
-import { Empty, Numbers, Select, Table } from '../states.tsx'
+import { Empty, Numbers, Select, Table, UnknownEvents } from '../states.tsx'
 import { AnnotationList, useAnnotations } from './annotations.tsx'
 import { AsOf } from './as-of.tsx'
 import { FunnelTimes } from './funnel-times.tsx'
@@ -37,7 +37,7 @@ export function AnswerPicture (
   const open: Open = !isFolded && may('person:read') ? setBehind : undefined
   const view = { answered, definition, isFolded, onAsk, open }
   const unknown = answered.unknown_events
-  const sentence = unknown.length > 0 && <Empty>No event of this project ever had the name {unknown.map((name) => `“${showText(name, 100)}”`).join(', ')}. Check the spelling.</Empty>
+  const sentence = <UnknownEvents names={unknown} />
   if (firstEvents(definition).every((name) => name !== null && unknown.includes(name))) return <>{sentence}</>
   return (
     <>

@@ -7,7 +7,7 @@ import { projectId } from '../router.ts'
 import { currentSession } from '../session.ts'
 import { Checkbox, Label, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, needsProperty, type Paths, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
+import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, needsProperty, type Paths, type Range, RANGES, type Retention, type SeriesChoice, type Trend, trimSeries } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
@@ -160,7 +160,7 @@ function TrendFields ({ definition, names, onChange }: EditorProps<Trend>) {
         return (
           <>
             <div class='toolbar'>
-              <Select label='Count' value={each.measure} options={Object.entries(MEASURES)} onChange={(measure) => set({ measure })} />
+              <Select label='Count' value={each.measure} options={Object.entries(MEASURES)} onChange={(measure) => change(trimSeries({ ...each, measure }))} />
               {each.measure === 'groups'
                 ? <label>group type <input required value={each.property ?? ''} onInput={(event) => set({ property: event.currentTarget.value })} /></label>
                 : needsProperty(each.measure) && <PropertyField label='property' value={each.property ?? ''} names={names} onChange={(property) => set({ property })} />}

@@ -74,7 +74,7 @@ export function PersonsBehind ({ definition, asOf, behind: { title, cell, people
           return (
             <>
               {counted != null && counted !== people && (
-                <p role='status'>{formatCount(people)} now, {formatCount(counted)} {describeAsOf(asOf)}: since then, persons were merged, removed or changed, a cohort was refreshed, or an event of that moment was stored.</p>
+                <p role='status'>{formatCount(people)} now, {formatCount(counted)} {describeAsOf(asOf)}: since then, persons were merged, removed or changed, or an event of that moment was stored.</p>
               )}
               <p class='hint'>{formatCounted(people, 'person', 'persons')}{people > LISTED && `, the first ${LISTED} are listed`}{hasTimes && ', latest first'}.</p>
               <Rows
@@ -105,7 +105,7 @@ function SaveCohort ({ title, question, asOf, onClose }: SaveCohortProps) {
   const [saved, setSaved] = useState<Schema<'Cohort'>>()
   const [living, setLiving] = useState(false)
   const save = async (texts: Record<string, string>): Promise<void> =>
-    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question, living, ...!living && { as_of: asOf } } }))
+    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question, living, as_of: asOf } }))
   if (saved === undefined) {
     return (
       <TextsDialog title='Save as a cohort' texts={{ name: title.slice(0, 200) }} save={save} onClose={() => {}}>

@@ -80,6 +80,11 @@ export function newDefinition (kind: Kind): Definition {
   }
 }
 
+/** A series without the property that its measure does not have. */
+export function trimSeries ({ property, ...series }: SeriesChoice): SeriesChoice {
+  return property !== undefined && needsProperty(series.measure) ? { ...series, property } : series
+}
+
 /** With every field, whatever a script left out. */
 export function withDefaults (definition: Definition): Definition {
   const fill = <T extends EventChoice>(choice: T): T =>
@@ -87,7 +92,7 @@ export function withDefaults (definition: Definition): Definition {
   const whole = { ...newDefinition(definition.kind), ...definition } as Definition
   switch (whole.kind) {
     case 'trend': {
-      const series = whole.series.map((each) => fill({ ...each, measure: each.measure ?? 'events' }))
+      const series = whole.series.map((each) => fill(trimSeries({ ...each, measure: each.measure ?? 'events' })))
       return { ...whole, series }
     }
     case 'funnel': {
