@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_744,
+  lines: 89_938,
   serverLines: 5_500,
   platformLines: 3_973,
-  trackedFiles: 1_730,
+  trackedFiles: 1_731,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
