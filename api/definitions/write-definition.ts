@@ -1,7 +1,6 @@
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
-import { notFound } from '../http/answer-errors.ts'
+import { isUniqueViolation, notFound } from '../http/answer-errors.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { assign, refuseUnknownOwner } from './definition-notes.ts'
 import { type EventDefinition, type EventDefinitionChanges, findEventDefinition } from './event-definition.ts'

@@ -5,7 +5,7 @@ import { CONTENT_TYPES } from '../../test/support/content-types.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
 import { describeClickHouseError } from './describe-clickhouse-error.ts'
-import { answerInTime } from './answer-errors.ts'
+import { answerInTime, isUniqueViolation } from './answer-errors.ts'
 
 const shared = await createTestApi(t)
 
@@ -134,4 +134,10 @@ t.test('whatever else may pass is called unavailable, and the rest is left as it
   t.match(await answerTo(queryRows(client, 'SELECT 1 FROM no_such_table', {})), { code: '60' })
   const ours = new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
   t.equal(describeClickHouseError(ours), ours)
+})
+
+t.test('a violated constraint is known by its name', async (t) => {
+  const error = await shared.sql`INSERT INTO projects (id, name) SELECT id, 'again' FROM projects`.catch((error: unknown) => error)
+
+  t.same([undefined, 'projects_pkey', 'other'].map((name) => isUniqueViolation(error, name)), [true, true, false])
 })

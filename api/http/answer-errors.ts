@@ -2,6 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, Fasti
 import { describeClickHouseError, tookTooLong } from './describe-clickhouse-error.ts'
 import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, invalidField, toHttpErrorBody } from '../../engines/errors.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 
 declare module 'fastify' {
@@ -86,6 +87,12 @@ function describePostgresError (error: unknown): HttpError | undefined {
   if (action === 'refuse' && code.startsWith('22')) {
     return new HttpError(400, 'validation_error', 'invalid_input', 'A value of the request cannot be stored.', { cause: error })
   }
+}
+
+/** True for the violation of the named unique constraint or index; of any, without a name. */
+export function isUniqueViolation (error: unknown, constraint?: string): boolean {
+  if (classifyPostgresError(error).name !== 'unique_violation') return false
+  return constraint === undefined || fieldsOf(error).constraint === constraint
 }
 
 /** How long a reader waits for a store that hangs, in milliseconds; a healthy one answers within a second or two. */

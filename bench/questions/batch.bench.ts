@@ -4,8 +4,9 @@ import { connect, headers as createHeaders } from '@nats-io/transport-node'
 import { FrameEncoder } from '../../ingest/frames/frame-encoder.ts'
 import type { UuidWords } from '../../engines/uuid.ts'
 import type { EventRow } from '../../ingest/event.ts'
-import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/events/insert/insert-frames.ts'
+import {
+  createClickHouseAgent, createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION
+} from '../../pipeline/events/insert/insert-frames.ts'
 import { frameOf } from '../../schema/wire/frame-message.ts'
 import { prepareLoad } from '../load/load-generator.ts'
 import { createEventSource } from '../load/prepare-events.ts'

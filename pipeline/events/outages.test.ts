@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
-import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readDeadLetters } from '../../test/support/read-letters.ts'
 import { checkBooks, countStored } from '../accounting/check-books.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
@@ -15,7 +14,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { openPartitionRecords } from '../stream/partition-records.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored, type TestStores } from '../testing/start-test-partition.ts'
-import { createInsertFrames, type InsertFrames } from './insert/insert-frames.ts'
+import { createClickHouseAgent, createInsertFrames, type InsertFrames } from './insert/insert-frames.ts'
 
 const PARTITION = { eventClass: 'live', number: 0 } as const
 

@@ -3,7 +3,6 @@ import { zstdCompressSync } from 'node:zlib'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { pino } from 'pino'
 import t from 'tap'
-import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { readDeadLetters } from '../../test/support/read-letters.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
@@ -21,7 +20,7 @@ import {
 } from '../testing/start-test-partition.ts'
 import { deadLetterRows } from './dead-letter-refused-rows.ts'
 import type { PartitionMessage } from './events-reader.ts'
-import { createInsertFrames, InsertError, type InsertFrames } from './insert/insert-frames.ts'
+import { createClickHouseAgent, createInsertFrames, InsertError, type InsertFrames } from './insert/insert-frames.ts'
 
 /** Lets ClickHouse refuse events of one name. */
 async function refusePoison ({ clickhouse }: TestStores): Promise<void> {

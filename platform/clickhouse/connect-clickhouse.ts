@@ -1,5 +1,3 @@
-import http from 'node:http'
-import https from 'node:https'
 import { ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import { databaseOfAllShards, ONLY_ACTIVE_NODES } from '../../schema/migrate/clickhouse-topology.ts'
 import { quoteString } from 'chdb-server/sql-lexer'
@@ -91,12 +89,6 @@ export function allShardsUrl (url: string, cluster: string): string {
   const changed = new URL(url)
   changed.pathname = `/${databaseOfAllShards(changed.pathname.slice(1))}`
   return changed.href
-}
-
-/** Keeps sockets to ClickHouse open between inserts. @param url  Only its scheme counts. Default: without TLS. */
-export function createClickHouseAgent (url = 'http:'): http.Agent {
-  const Agent = url.startsWith('https:') ? https.Agent : http.Agent
-  return new Agent({ keepAlive: true, maxSockets: 16 })
 }
 
 /** `ON CLUSTER ...` of a statement that changes tables; nothing on one node. */

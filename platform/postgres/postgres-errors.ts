@@ -1,5 +1,4 @@
 import { errorCode, type KnownStoreError, type StoreError } from '../../engines/errors.ts'
-import { fieldsOf } from '../../engines/fields.ts'
 
 const NO_ANSWER: KnownStoreError = {
   name: 'no_answer', action: 'retry', why: 'the connection was refused, lost or timed out', isDown: true
@@ -66,9 +65,3 @@ export function classifyPostgresError (error: unknown): StoreError & { code: str
 }
 
 const SQLSTATE = /^[0-9A-Z]{5}$/
-
-/** True for the violation of the named unique constraint or index; of any, without a name. */
-export function isUniqueViolation (error: unknown, constraint?: string): boolean {
-  if (classifyPostgresError(error).name !== 'unique_violation') return false
-  return constraint === undefined || fieldsOf(error).constraint === constraint
-}

@@ -4,12 +4,10 @@ import path from 'node:path'
 import t from 'tap'
 import { startClickHouse } from '../../embedded/supervisor/start-clickhouse.ts'
 import {
-  createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION
+  createClickHouseAgent, createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION
 } from '../../pipeline/events/insert/insert-frames.ts'
 import { encodePayload, makeEvents } from '../../pipeline/testing/publish-events.ts'
-import {
-  type ClickHouse, connectClickHouse, createClickHouseAgent
-} from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { frameOf } from '../../schema/wire/frame-message.ts'

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { createClickHouseAgent } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { encodeFrame } from '../../../schema/wire/frame-codec.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { buildEventBlock } from '../../../test/support/event-block.ts'
@@ -9,7 +8,10 @@ import type { TestContext } from '../../../test/support/test-context.ts'
 import { createPipelineMetrics } from '../../pipeline-metrics.ts'
 import { makeEvents, publishEvents } from '../../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
-import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertError, type InsertFrames } from './insert-frames.ts'
+import {
+  createClickHouseAgent, createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertError,
+  type InsertFrames
+} from './insert-frames.ts'
 import { joinFrames } from './join-frames.ts'
 
 const settings = INSERT_SETTINGS[INSERT_SETTINGS_VERSION]!

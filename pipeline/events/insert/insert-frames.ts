@@ -23,6 +23,12 @@ export interface FramesInsert {
 
 export type InsertFrames = (insert: FramesInsert) => Promise<void>
 
+/** Keeps sockets to ClickHouse open between inserts. @param url  Only its scheme counts. Default: without TLS. */
+export function createClickHouseAgent (url = 'http:'): http.Agent {
+  const Agent = url.startsWith('https:') ? https.Agent : http.Agent
+  return new Agent({ keepAlive: true, maxSockets: 16 })
+}
+
 /**
  * Silence of ClickHouse after which an insert counts as failed with an unknown outcome, in milliseconds. The batch
  * range is inserted again with its token then, so a wrong guess costs work, not truth.

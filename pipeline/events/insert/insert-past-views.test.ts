@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import t from 'tap'
-import { createClickHouseAgent, parseClickHouseUrl } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { parseClickHouseUrl } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { readDeadLetters } from '../../../test/support/read-letters.ts'
 import { makeEvents, publishEvents } from '../../testing/publish-events.ts'
 import {
   countEvents, startTestPartition, startTestStores, type TestStores, waitUntilStored
 } from '../../testing/start-test-partition.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createInsertFrames, type InsertFrames } from './insert-frames.ts'
+import { createClickHouseAgent, createInsertFrames, type InsertFrames } from './insert-frames.ts'
 import { insertPastViews } from './insert-past-views.ts'
 import { TABLES_OF_OUR_VIEWS } from './user-views.ts'
 

@@ -1,5 +1,4 @@
 import t from 'tap'
-import { createClickHouseAgent } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { startClickHouseFaultProxy } from '../../../test/faults/system/clickhouse-fault-proxy.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
@@ -7,7 +6,7 @@ import { openPartitionRecords, type PartitionRecord } from '../../stream/partiti
 import { makeEvents, publishEvents } from '../../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
 import type { TestContext } from '../../../test/support/test-context.ts'
-import { createInsertFrames } from './insert-frames.ts'
+import { createClickHouseAgent, createInsertFrames } from './insert-frames.ts'
 import { isAnotherTarget } from './insert-target.ts'
 
 const PARTITION = { eventClass: 'live', number: 0 } as const
