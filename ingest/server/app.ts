@@ -51,8 +51,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
     frameworkErrors: ({ statusCode = 400 }, request, reply) => {
       discardRest(request.raw)
       if (allowUnserved(request, reply as FastifyReply)) return
-      const known = new HttpError(statusCode, 'invalid_request', 'invalid_request',
-        statusCode === 414 ? 'A part of the path is too long.' : 'The request could not be read.')
+      const known = new HttpError(statusCode, 'invalid_request', 'invalid_request', 'The request could not be read.')
       answerError(known, request, reply as FastifyReply)
     },
     // Anybody can send the headers of proxies.
