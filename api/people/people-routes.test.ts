@@ -432,6 +432,9 @@ t.test('a viewer learns no address letter by letter', async (t) => {
     t.match(await vi.call('POST', '~/questions/persons', { definition, cell: {} }), { status: 403 })
   }
   t.match(await vi.call('POST', '~/questions/answer', { definition: { version: 1, ...where({ key: 'plan', value: 'pro' }) } }), { status: 503 })
+  const draft = { key: 'probe', filters: { groups: [{ properties: [{ key: 'email', type: 'person', operator: 'icontains', value: 's' }], rollout_percentage: 100 }] } }
+  const probe = async (by: Client) => (await by.call('POST', '~/feature_flags/test', { distinct_id: 'secret@person.example', flag_keys: ['probe'], draft })).body.results[0].value
+  t.same([await probe(vi), await probe(al)], [false, true], 'a flag of their own finds nothing stored')
   for (const path of ['questions', 'cohorts', 'feature_flags', 'experiments', 'alerts', 'exports', 'boards']) t.match(await vi.call('POST', `~/${path}`, {}), { status: 403 }, path)
 })
 
