@@ -3,7 +3,7 @@ import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhou
 import { createLogger } from '../../../platform/logger.ts'
 import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createReadPicture } from '../notify/report-message.ts'
+import { createReadPicture } from './tile-pictures.ts'
 import { startWindows } from '../run-closed-windows.ts'
 import { readPng } from '../testing/read-png.ts'
 import { listAlertTasks } from './alert-tasks.ts'

@@ -3,6 +3,7 @@ import { type AlertCondition, type AlertInterval, WINDOW_MS, type WindowValue } 
 import { type NewNotification, queueNotifications } from '../../../platform/notifications.ts'
 import type { TimeWindow, WindowEffects } from '../window-task.ts'
 import type { AnalystDeps, Asker, Subject } from './analyst-values.ts'
+import { storePictures, type TilePicture } from './tile-pictures.ts'
 
 export interface AlertDeps extends AnalystDeps {
   /** Base of links. */
@@ -20,16 +21,11 @@ export interface Alert extends Asker {
 
 const HISTORY_MS = 90 * WINDOW_MS.day
 
-/** A row of `report_pictures`. */
-export interface ReportPicture { key_hash: string, shows_sql: boolean, png: Buffer }
-
-const PICTURES_MS = 30 * WINDOW_MS.day
-
 /** What changes with a window, and what is said about it. */
 export interface WindowChange {
   outcome: 'fired' | 'resolved' | 'sent'
   notification: NewNotification
-  pictures?: readonly ReportPicture[]
+  pictures?: readonly TilePicture[]
 }
 
 /** @param decide  Null: nothing changes. */
@@ -47,10 +43,7 @@ export function commitWindow (
     await transaction`DELETE FROM alert_windows WHERE alert_id = ${id} AND window_to < ${new Date(to.getTime() - HISTORY_MS)}`
     if (change === null) return
     await transaction`UPDATE alerts SET is_firing = ${change.outcome === 'fired'} WHERE id = ${id}`
-    for (const picture of change.pictures ?? []) {
-      await transaction`INSERT INTO report_pictures ${transaction({ alert_id: id, ...picture })}`
-    }
-    await transaction`DELETE FROM report_pictures WHERE alert_id = ${id} AND created_at < ${new Date(Date.now() - PICTURES_MS)}`
+    await storePictures(transaction, id, change.pictures ?? [])
     for (const target of targets.toSorted((one, other) => one - other)) {
       await queueNotifications(transaction, target, [change.notification])
     }

@@ -16,10 +16,9 @@ import { startTestNats } from '../../../test/support/test-processes.ts'
 import { createTestPostgres } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { receiveRequests } from '../testing/receive-requests.ts'
-import { renderPicture } from '../alerts/render-picture.ts'
+import { createReadPicture, renderPicture } from '../alerts/tile-pictures.ts'
 import { readPng } from '../testing/read-png.ts'
 import { pauseMs, startDeliveries } from './deliver-queue.ts'
-import { createReadPicture } from './report-message.ts'
 import { createSender } from './send-notification.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })

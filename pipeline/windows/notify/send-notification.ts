@@ -4,23 +4,15 @@ import { createTransport } from 'nodemailer'
 import { type Dispatcher, request } from 'undici'
 import { errorCode } from '../../../engines/errors.ts'
 import { createGuardedAgent, type GuardOptions } from './guard-addresses.ts'
-import { blocksOfReport, escapeSlack, mailOfReport, type ReadPicture } from './report-message.ts'
+import { type Message, type ReadPicture, slackBody, webhookBody, writeMail } from './write-message.ts'
 
 /** What an attempt needs to know. */
-export interface Attempt {
+export interface Attempt extends Message {
   kind: 'slack' | 'webhook' | 'mail'
   url: string
   secret: string
   /** The same for all attempts. */
   id: string
-  sequence: string
-  /** From 1. */
-  attempt: number
-  type: string
-  data: string
-  text: string
-  /** When it was queued. */
-  createdAt: Date
 }
 
 /** Null: it was delivered. The texts are for people, and have nothing of what the other side sent. */
@@ -41,8 +33,6 @@ const TIMEOUT_MS = 10_000
 const MAX_REDIRECTS = 3
 /** These keep the method and the body. */
 const REDIRECTS = new Set([307, 308])
-/** Slack shows 40,000 characters. */
-const MAX_TEXT = 12_000
 
 export function createSender (options: SendOptions): { send: Send, close: () => Promise<void> } {
   const { timeoutMs = TIMEOUT_MS, smtpUrl, mailFrom, readPicture, now } = options
@@ -55,9 +45,8 @@ export function createSender (options: SendOptions): { send: Send, close: () => 
     try {
       if (attempt.kind !== 'mail') return await post(attempt, { agent, now, signal: AbortSignal.timeout(timeoutMs) })
       if (mail === null || mailFrom === '') return failure('mail is not set up: MILLRACE_SMTP_URL and MILLRACE_MAIL_FROM')
-      const [subject = ''] = attempt.text.split('\n', 1)
-      const pictured = isPictured(attempt) ? await mailOfReport(attempt, readPicture) : {}
-      await mail.sendMail({ from: mailFrom, to: decodeURIComponent(new URL(attempt.url).pathname), subject, text: attempt.text, ...pictured, messageId: `<${attempt.id}@millrace>` })
+      const to = decodeURIComponent(new URL(attempt.url).pathname)
+      await mail.sendMail({ from: mailFrom, to, ...await writeMail(attempt, readPicture), messageId: `<${attempt.id}@millrace>` })
       return null
     } catch (error) {
       return failure(describe(error))
@@ -65,21 +54,6 @@ export function createSender (options: SendOptions): { send: Send, close: () => 
   }
   return { send, close: async () => { mail?.close(); await agent.destroy() } }
 }
-
-/** The body of a webhook. `data` stays text: parsed numbers would lose digits. */
-function webhookBody ({ type, data, sequence, createdAt }: Attempt): string {
-  return `{"type":${JSON.stringify(type)},"timestamp":"${createdAt.toISOString()}","sequence":${sequence},"data":${data}}`
-}
-
-function slackBody (attempt: Attempt): string {
-  const blocks = isPictured(attempt) ? blocksOfReport(attempt) : null
-  return JSON.stringify({ text: escapeSlack(attempt.text.slice(0, MAX_TEXT)), ...blocks !== null && { blocks } })
-}
-
-/** Then its text is sent alone: Slack refuses a message if it cannot read a picture, and mail servers large ones. */
-const PICTURED_ATTEMPTS = 3
-
-const isPictured = ({ type, attempt }: Attempt): boolean => type === 'report' && attempt <= PICTURED_ATTEMPTS
 
 /** The headers of Standard Webhooks, and two of ours. */
 function signedHeaders ({ id, secret, sequence, attempt }: Attempt, body: string, now: number): Record<string, string> {
