@@ -26,19 +26,19 @@ t.test('a trend has its lines, with that of the time before, gaps and what is pa
   t.match(svg, '>paid (before): 3<')
   t.match(svg, '>2026-01-01<')
   t.equal(count(svg, 'circle'), 6, 'the gap has no point')
-  t.equal(svg.split('stroke-dasharray').length - 1, 2)
+  t.equal(svg.split('class="line partial"').length - 1, 2)
   const two = draw(contentOf({ kind: 'trend', points: points(2), lines: [line('paid', [1, 2]), line('paid', [3, 4], 1)], previous: null }))
   t.match(two, />1\. paid: 3<.*>2\. paid: 3</, 'series of one name')
   const many = Array.from({ length: 25 }, (_, at) => line(`event ${at}`, Array(1000).fill(at)))
   const crowded = draw(contentOf({ kind: 'trend', points: points(1000), lines: many, previous: null }))
-  t.equal(crowded.split('stroke-dasharray').length - 1, 5, 'as many lines as the console draws')
+  t.equal(crowded.split('class="line partial"').length - 1, 5, 'as many lines as the console draws')
   t.ok(crowded.length < 200_000)
 })
 
 t.test('bars, areas, numbers, funnels, retentions and tables are drawn', async (t) => {
   const answer: Answer = { kind: 'trend', points: points(3), lines: [line('paid', [1, 2, 3])], previous: null }
   t.equal(count(draw(contentOf(answer, 'bar')), 'rect'), 1 + 1 + 3)
-  t.match(draw(contentOf(answer, 'area')), /<path [^>]*fill-opacity/)
+  t.match(draw(contentOf(answer, 'area')), /<path class="area"/)
   t.match(draw(contentOf(answer, 'number')), /font-size="34">3</)
   t.match(draw(contentOf({ ...answer, lines: [] })), 'No event in the range matches.')
   const step = { name: 'seen', median_ms: null, p90_ms: null, times: [] }

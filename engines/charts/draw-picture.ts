@@ -1,10 +1,9 @@
 /** Draws an answer as SVG for mail and Slack, with the geometry of the console's charts. Its size is bounded. */
 import { formatMeasure } from '../figures.ts'
-import { formatMark } from './chart-model.ts'
-import { LABEL, pathOfLine, pathsOfArea, placeBars, placeLabels, plain, type Scales } from './chart-paths.ts'
+import { plain, type Shape, shapesOfAxes, shapesOfSeries } from './chart-shapes.ts'
 import { drawTable } from './draw-table.ts'
 import type { PictureContent } from './picture-content.ts'
-import { type Drawn, LETTER, tag, write } from './write-svg.ts'
+import { type Drawn, escapeMarkup, LETTER, tag, write } from './write-svg.ts'
 
 export const PICTURE_FONT = 'DejaVu Sans'
 const [WIDTH, EDGE, LINE, CHART] = [800, 16, 22, 300]
@@ -13,6 +12,13 @@ const MAX_ROWS = 22
 /** The series of the console on a light page. */
 const COLOURS = ['#0b6e4f', '#5b3a99', '#b05c00', '#0b5c8a', '#a1306b']
 const [TEXT, SOFT, RULE] = ['#1c2422', '#5c6663', '#d9dfdc']
+/** As the console's stylesheet has it. */
+const STYLE = `
+.chart text { fill: ${SOFT} } .mark { stroke: ${RULE} } .zero { stroke: ${SOFT} }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round } .before .line { stroke-width: 1 } .line.partial { stroke-dasharray: 3 3 }
+.area { opacity: 0.16 } rect.partial, .before rect { opacity: 0.5 }
+${COLOURS.map((colour, at) => `.series-${at} .line, .series-${at} circle { stroke: ${colour} } .series-${at} circle, .series-${at} rect, .series-${at} .area { fill: ${colour} }`).join('\n')}
+.before circle { fill: #ffffff }`
 
 /** @param about.asOf  Up to when the answer is complete. */
 export function drawPicture ({ title, asOf }: { title: string, asOf: string }, content: PictureContent): string {
@@ -20,7 +26,7 @@ export function drawPicture ({ title, asOf }: { title: string, asOf: string }, c
   const top = 64
   const size = { width: WIDTH, height: Math.round(top + height + EDGE) }
   return tag('svg', { xmlns: 'http://www.w3.org/2000/svg', ...size, 'font-family': PICTURE_FONT, 'font-size': 12, fill: TEXT },
-    tag('rect', { ...size, fill: '#ffffff' }) +
+    tag('style', {}, STYLE) + tag('rect', { ...size, fill: '#ffffff' }) +
     write(title, { x: EDGE, y: 30, 'font-size': 18 }, 60) + write(asOf, { x: EDGE, y: 50, fill: SOFT }, 100) +
     tag('g', { transform: `translate(${EDGE} ${top})` }, svg))
 }
@@ -46,33 +52,18 @@ function drawContent (content: PictureContent): Omit<Drawn, 'width'> {
 }
 
 function drawChart ({ model, looks }: Extract<PictureContent, { kind: 'chart' }>): Omit<Drawn, 'width'> {
-  const styled = model.series.map((series, at) => {
-    const look = looks[at] ?? plain(at)
-    return { ...series, look, colour: COLOURS[look.colour % COLOURS.length] ?? TEXT }
+  const legend = model.series.map(({ name }, at) => {
+    const { colour, isBefore } = looks[at] ?? plain(at)
+    return tag('g', { class: `series-${colour}` }, tag('rect', { x: 0, y: at * LINE, width: isBefore ? 2 : 10, height: 12 })) +
+      write(name, { x: 18, y: at * LINE + 11 }, 100)
   })
-  const legend = styled.map(({ name, colour, look }, at) =>
-    tag('rect', { x: 0, y: at * LINE, width: look.isBefore ? 2 : 10, height: 12, fill: colour }) + write(name, { x: 18, y: at * LINE + 11 }, 100))
-  const [left, top, bottom] = [52, styled.length * LINE + 12, styled.length * LINE + CHART - 28]
-  const scales: Scales = {
-    x: (index) => left + (model.places[index] ?? 0) * (INNER - 12 - left),
-    y: (value) => bottom - (value - model.from) / (model.to - model.from) * (bottom - top)
-  }
-  const marks = model.marks.map((mark) =>
-    tag('line', { x1: left, x2: INNER, y1: scales.y(mark), y2: scales.y(mark), stroke: mark === 0 ? SOFT : RULE }) +
-    write(formatMark(mark), { x: left - 8, y: scales.y(mark) + 4, 'text-anchor': 'end', fill: SOFT }))
-  const labels = placeLabels(model, scales.x, { width: INNER - left, end: INNER }).map(({ label, x }) =>
-    write(label, { x, y: bottom + 20, 'text-anchor': 'middle', fill: SOFT }, LABEL))
-  const series = styled.map(({ values, look, colour }, at) => {
-    if (model.kind === 'bar') {
-      return placeBars(model, at, scales, INNER - 12 - left).map(({ at: row, ...place }) =>
-        tag('rect', { ...place, fill: colour, 'fill-opacity': look.isBefore || look.partial[row] === true ? 0.5 : 1 })).join('')
-    }
-    const areas = model.kind === 'area' && !look.isBefore ? pathsOfArea(values.map((value) => value === null ? null : 0), values, scales) : []
-    const line = { fill: 'none', stroke: colour, 'stroke-width': look.isBefore ? 1 : 2, 'stroke-linejoin': 'round' }
-    const points = values.length > 60 ? [] : values.map((value, row) => value === null ? '' : tag('circle', { cx: scales.x(row), cy: scales.y(value), r: 2.5, fill: look.isBefore ? '#ffffff' : colour, stroke: colour }))
-    return areas.map((d) => tag('path', { d, fill: colour, 'fill-opacity': 0.16 })).join('') +
-      tag('path', { ...line, d: pathOfLine(values, scales, { partial: look.partial, isPartial: false }) }) +
-      tag('path', { ...line, d: pathOfLine(values, scales, { partial: look.partial, isPartial: true }), 'stroke-dasharray': '3 3' }) + points.join('')
-  })
-  return { svg: [...legend, ...marks, ...labels, ...series].join(''), height: styled.length * LINE + CHART }
+  const top = model.series.length * LINE
+  const frame = { left: 52, right: INNER - 12, top: top + 12, bottom: top + CHART - 28, end: INNER }
+  const shapes = [...shapesOfAxes(model, frame), ...shapesOfSeries(model, looks, frame)].map(toText)
+  return { svg: legend.join('') + tag('g', { class: 'chart' }, shapes.join('')), height: top + CHART }
+}
+
+function toText ({ tag: name, class: ofClass = '', at, of = '' }: Shape): string {
+  const content = typeof of === 'string' ? escapeMarkup(of) : of.map(toText).join('')
+  return tag(name, ofClass === '' ? at : { class: ofClass, ...at }, content)
 }

@@ -1,13 +1,13 @@
+import { h } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
-import { buildChart, type ChartColumns, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES, type Series, toNumber } from '../../../engines/charts/chart-model.ts'
-import { LABEL, type Look, pathOfLine, pathsOfArea, placeBars, placeLabels, plain, type Scales } from '../../../engines/charts/chart-paths.ts'
+import { buildChart, type ChartColumns, chooseColumns, type ChartChoice, formatMark, MAX_SERIES, toNumber } from '../../../engines/charts/chart-model.ts'
+import { classOf, type Look, plain, scalesOf, type Shape, shapesOfArea, shapesOfAxes, shapesOfSeries } from '../../../engines/charts/chart-shapes.ts'
 import { type Column, isNumeric, type Value } from '../../../engines/charts/result-values.ts'
 import { formatCount, formatCounted, formatMeasure, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { Select } from '../states.tsx'
 
-const HEIGHT = 300
-const EDGE = { left: 64, right: 12, top: 12, bottom: 28 }
+const [HEIGHT, BOTTOM] = [300, 272]
 
 /** A result as lines or bars. The table beside it has the exact values, for those who cannot see the picture, too. */
 export function ResultChart (
@@ -45,8 +45,6 @@ export function ResultChart (
 
 /** What happened at the time of a row. */
 export interface Mark { row: number, text: string }
-
-const classOf = ({ colour, isBefore }: Look): string => `series-${colour}${isBefore ? ' before' : ''}`
 
 interface PictureProps {
   columns: readonly Column[]
@@ -115,10 +113,9 @@ function Picture ({ columns, rows, chosen, along, looks = [], marks = [], hasBan
   const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
   const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()
-  const edge = marks.length > 0 ? { ...EDGE, top: EDGE.top + 16 } : EDGE
-  const inner = width - edge.left - edge.right
-  const x = (index: number): number => edge.left + (model.places[index] ?? 0) * inner
-  const y = (value: number): number => edge.top + (1 - (value - model.from) / (model.to - model.from)) * (HEIGHT - edge.top - edge.bottom)
+  const frame = { left: 64, right: width - 12, top: marks.length > 0 ? 28 : 12, bottom: BOTTOM, end: width }
+  const scales = scalesOf(model, frame)
+  const { x } = scales
   const point = (event: PointerEvent): void => {
     const distance = (index: number): number => Math.abs(x(index) - event.offsetX)
     setPointed(model.places.reduce((best, _, index) => distance(index) < distance(best) ? index : best, 0))
@@ -131,17 +128,11 @@ function Picture ({ columns, rows, chosen, along, looks = [], marks = [], hasBan
         role='img' width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} onPointerMove={point} onPointerLeave={() => setPointed(undefined)}
         aria-label={`${names} along ${showText(along, 40)}, ${formatCounted(model.labels.length, model.kind === 'bar' ? 'bar' : 'point')} from ${formatMark(model.from)} to ${formatMark(model.to)}`}
       >
-        {model.marks.map((mark) => (
-          <g key={mark}>
-            <line class={mark === 0 ? 'zero' : 'mark'} x1={edge.left} x2={width - edge.right} y1={y(mark)} y2={y(mark)} />
-            <text x={edge.left - 8} y={y(mark) + 4} text-anchor='end'>{formatMark(mark)}</text>
-          </g>
-        ))}
-        <Labels model={model} x={x} width={inner} />
-        <Marks of={marks.filter(({ row }) => row < model.labels.length)} x={x} end={width - edge.right} />
-        {pointed !== undefined && <line class='pointer' x1={x(pointed)} x2={x(pointed)} y1={edge.top} y2={HEIGHT - edge.bottom} />}
-        {low !== undefined && high !== undefined && <g class={classOf(looks[0] ?? plain(0))}><Area low={low} high={high} x={x} y={y} /></g>}
-        {model.kind === 'bar' ? <Bars model={model} x={x} y={y} width={inner} pointed={pointed} looks={looks} /> : <Lines model={model} x={x} y={y} looks={looks} />}
+        <Shapes of={shapesOfAxes(model, frame)} />
+        <Marks of={marks.filter(({ row }) => row < model.labels.length)} x={x} end={frame.right} />
+        {pointed !== undefined && <line class='pointer' x1={x(pointed)} x2={x(pointed)} y1={frame.top} y2={frame.bottom} />}
+        {low !== undefined && high !== undefined && <g class={classOf(looks[0] ?? plain(0))}><Shapes of={shapesOfArea(low, high, scales)} /></g>}
+        <Shapes of={shapesOfSeries(model, looks, frame)} pointed={pointed} />
       </svg>
       <figcaption class='hint numbers'>
         {pointed === undefined || model.labels[pointed] === undefined
@@ -162,7 +153,7 @@ function Marks ({ of, x, end }: { of: readonly Mark[], x: (index: number) => num
         return (
           <g key={index} class='happened'>
             <title>{text}</title>
-            <line x1={x(row)} x2={x(row)} y1='4' y2={HEIGHT - EDGE.bottom} />
+            <line x1={x(row)} x2={x(row)} y1='4' y2={BOTTOM} />
             {of[index - 1]?.row !== row && room > 3 && <text x={x(row) + 4} y='14'>{showText(text, room - 1)}</text>}
           </g>
         )
@@ -171,52 +162,14 @@ function Marks ({ of, x, end }: { of: readonly Mark[], x: (index: number) => num
   )
 }
 
-function Labels ({ model, x, width }: { model: ChartModel, x: (index: number) => number, width: number }) {
+/** @param props.pointed  Row at the pointer: bars of the others are pale. */
+function Shapes ({ of, pointed }: { of: readonly Shape[], pointed?: number | undefined }) {
   return (
     <>
-      {placeLabels(model, x, { width, end: EDGE.left + width + EDGE.right }).map(({ at, label, x: place }) =>
-        <text key={at} x={place} y={HEIGHT - 8} text-anchor='middle'>{showText(label, LABEL)}</text>)}
-    </>
-  )
-}
-
-interface DrawnProps extends Scales { model: ChartModel, looks: readonly Look[] }
-
-function Lines ({ model, x, y, looks }: DrawnProps) {
-  return (
-    <>
-      {model.series.map(({ values }, index) => {
-        const look = looks[index] ?? plain(index)
-        const draw = (isPartial: boolean): string => pathOfLine(values, { x, y }, { partial: look.partial, isPartial })
-        return (
-          <g key={index} class={classOf(look)}>
-            {model.kind === 'area' && !look.isBefore && <Area low={values.map((value) => value === null ? null : 0)} high={values} x={x} y={y} />}
-            <path class='line' d={draw(false)} />
-            {look.partial.length > 0 && <path class='line partial' d={draw(true)} />}
-            {values.length <= 60 && values.map((value, at) => value !== null && <circle key={at} cx={x(at)} cy={y(value)} r='2.5' />)}
-          </g>
-        )
+      {of.map(({ tag, class: name = '', at, of: inner, row }, index) => {
+        const isPale = row !== undefined && pointed !== undefined && row !== pointed
+        return h(tag, { key: index, ...at, class: isPale ? `${name} pale` : name }, typeof inner === 'object' ? <Shapes of={inner} pointed={pointed} /> : inner)
       })}
-    </>
-  )
-}
-
-interface AreaProps extends Scales { low: Series['values'], high: Series['values'] }
-
-function Area ({ low, high, x, y }: AreaProps) {
-  return <>{pathsOfArea(low, high, { x, y }).map((path) => <path key={path} class='area' d={path} />)}</>
-}
-
-function Bars ({ model, x, y, width, pointed, looks }: DrawnProps & { width: number, pointed: number | undefined }) {
-  return (
-    <>
-      {model.series.map((_, index) => (
-        <g key={index} class={classOf(looks[index] ?? plain(index))}>
-          {placeBars(model, index, { x, y }, width).map(({ at, ...place }) => (
-            <rect key={at} class={`${pointed === undefined || pointed === at ? '' : 'pale'} ${looks[index]?.partial[at] === true ? 'partial' : ''}`} {...place} />
-          ))}
-        </g>
-      ))}
     </>
   )
 }
