@@ -26,14 +26,19 @@ interface TableFacts {
   internal: readonly string[]
   /** Columns with the persons of a row: an erasure finds it by them. */
   persons: readonly string[]
+  /** Hash by which rows are divided among the files of a window. */
+  hash: string
 }
 
 const TABLES = {
   events: {
-    source: 'events', time: 'received_at', internal: ['property_types', 'insert_token'], persons: ['person_id']
+    source: 'events', time: 'received_at', internal: ['property_types', 'insert_token'], persons: ['person_id'],
+    hash: 'cityHash64(distinct_id)'
   },
-  persons: { source: 'persons', time: 'copied_at', internal: ['names'], persons: ['person_id'] },
-  merges: { source: 'person_overrides', time: 'copied_at', internal: [], persons: ['old_person_id', 'person_id'] }
+  persons: { source: 'persons', time: 'copied_at', internal: ['names'], persons: ['person_id'], hash: 'cityHash64(person_id)' },
+  merges: {
+    source: 'person_overrides', time: 'copied_at', internal: [], persons: ['old_person_id', 'person_id'], hash: 'cityHash64(old_person_id)'
+  }
 } satisfies Record<ExportedTable, TableFacts>
 
 export const factsOf = (table: ExportedTable): TableFacts => TABLES[table]
@@ -69,14 +74,20 @@ export function selectColumn ([name, type]: ExportedColumn, isLost: boolean): st
   return `CAST(${value}, ${quoteString(type)}) AS ${column}`
 }
 
-/** Rows of a window, or of the part of it with this index. */
-export function windowSql (
-  table: ExportedTable, projectId: number, { from, to }: TimeWindow, part = { index: 0, of: 1 }
-): string {
-  const at = (index: number): string =>
-    `fromUnixTimestamp64Milli(${Math.round(from.getTime() + (to.getTime() - from.getTime()) * index / part.of)}, 'UTC')`
+export function windowSql (table: ExportedTable, projectId: number, { from, to }: TimeWindow): string {
+  const at = (time: Date): string => `fromUnixTimestamp64Milli(${time.getTime()}, 'UTC')`
   const { time } = factsOf(table)
-  return `project_id = ${projectId} AND ${time} >= ${at(part.index)} AND ${time} < ${at(part.index + 1)}`
+  return `project_id = ${projectId} AND ${time} >= ${at(from)} AND ${time} < ${at(to)}`
+}
+
+/**
+ * Rows of a window that belong in one of several files. The hash is in the sorting key of events, so each file is read
+ * once: divided by time, all of the window is read for each file.
+ */
+export function partSql (table: ExportedTable, index: number, of: number): string {
+  const { hash } = factsOf(table)
+  const [from, to] = [index, index + 1].map((at) => 2n ** 64n * BigInt(at) / BigInt(of))
+  return of === 1 ? '1' : `${hash} BETWEEN ${from} AND ${(to ?? 0n) - 1n}`
 }
 
 /** Only events are filtered. */

@@ -32,18 +32,33 @@ const PARQUET_SETTINGS: ClickHouseSettings = {
   // A row group is read as one block: nothing is joined.
   max_block_size: '100000',
   preferred_block_size_bytes: '33554432',
+  max_memory_usage: '300000000',
   // As it comes: the server need not hold the result.
   wait_end_of_query: 0
 }
 
-/** Has ClickHouse answer a query with Parquet, and writes that to a file. Resolves when it is on disk. */
+/** Of events of a megabyte. */
+const FEW_ROWS: ClickHouseSettings = { max_block_size: '10', output_format_parquet_row_group_size_bytes: '8388608' }
+
+/**
+ * Has ClickHouse answer a query with Parquet, and writes that to a file. Resolves when it is on disk.
+ *
+ * Blocks are as large as rows were before, so where large events follow small ones the first of theirs may need more
+ * memory than it may have. Then, as after any failure, it is tried once with few rows a block.
+ */
 export async function queryToFile (
   clickhouse: ClickHouse, query: string, file: string, signal: AbortSignal
 ): Promise<FileFacts> {
-  const { stream } = await clickhouse.exec({
-    query: `${query} FORMAT Parquet`, clickhouse_settings: PARQUET_SETTINGS, abort_signal: signal
+  const write = async (settings: ClickHouseSettings): Promise<FileFacts> => {
+    const { stream } = await clickhouse.exec({
+      query: `${query} FORMAT Parquet`, clickhouse_settings: { ...PARQUET_SETTINGS, ...settings }, abort_signal: signal
+    })
+    return await saveFile(stream, file, signal)
+  }
+  return await write({}).catch(async (error: unknown) => {
+    if (signal.aborted) throw error
+    return await write(FEW_ROWS)
   })
-  return await saveFile(stream, file, signal)
 }
 
 /** Writes a Parquet file as it comes. @throws when it is not whole. */

@@ -16,7 +16,7 @@ import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postg
 import type { Semaphore } from '../../../platform/semaphore.ts'
 import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
 import {
-  type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, readExportColumns, selectColumn,
+  type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, partSql, readExportColumns, selectColumn,
   windowSql
 } from './export-tables.ts'
 import { type FileOfManifest, type Manifest, manifestName, parseManifest, windowFolder } from './export-manifest.ts'
@@ -122,6 +122,7 @@ async function makeManifest (
   const { table, revision, reason } = planned
   const { sql, clickhouse, signal, onStep } = deps
   const filter = filterSql(table, job.filter)
+  const where = windowSql(table, job.projectId, planned)
   const columns = await readColumns(table, job, deps)
   await onStep?.('record contents')
   const settled = await findSettledMoment(deps)
@@ -130,14 +131,13 @@ async function makeManifest (
   for (let index = 0; index < parts; index++) {
     const name = parts === 1 ? `r${revision}.parquet` : `r${revision}-${index + 1}.parquet`
     const query = `SELECT ${columns.select} FROM ${factsOf(table).source}
-      WHERE ${windowSql(table, job.projectId, planned, { index, of: parts })} AND ${filter}`
+      WHERE ${where} AND ${partSql(table, index, parts)} AND ${filter}`
     files.push({ name, ...await createFile(`${folder}/${name}`, query, deps) })
   }
   // Those of replayed events that came meanwhile; copies of persons never come late.
   const cameSince = `${filter} AND inserted_at >= fromUnixTimestamp64Milli(${settled})`
   if (table === 'events') await recordContents(planned, job, deps, cameSince)
   const rows = files.reduce((sum, file) => sum + file.rows, 0)
-  const where = windowSql(table, job.projectId, planned)
   const leftOut = job.filter === null ? 0 : await countRows(deps, table, `${where} AND NOT ifNull(${filter}, 0)`)
   const [last] = await sql<{ sequence: number, sha256: string }[]>`
     SELECT sequence, manifest_sha256 AS sha256 FROM export_windows
