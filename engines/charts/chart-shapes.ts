@@ -54,9 +54,10 @@ export function shapesOfAxes (model: ChartModel, frame: Frame): Shape[] {
       { tag: 'line', class: mark === 0 ? 'zero' : 'mark', at: { x1: left, x2: right, y1: y(mark), y2: y(mark) } },
       { tag: 'text', at: { x: left - 8, y: y(mark) + 4, 'text-anchor': 'end' }, of: formatMark(mark) }
     ]),
-    ...model.labels.flatMap((label, at): Shape[] => at % every === 0 && (at === 0 || placeOf(at) - x(at - every) > longest)
-      ? [{ tag: 'text', at: { x: placeOf(at), y: bottom + 20, 'text-anchor': 'middle' }, of: showText(label, LABEL) }]
-      : [])
+    ...model.labels.map((label, at) => ({ label, at }))
+      .filter(({ at }) => at % every === 0 && (at === 0 || placeOf(at) - x(at - every) > longest))
+      .map(({ label, at }): Shape =>
+        ({ tag: 'text', at: { x: placeOf(at), y: bottom + 20, 'text-anchor': 'middle' }, of: showText(label, LABEL) }))
   ]
 }
 
@@ -76,13 +77,17 @@ export function shapesOfSeries (model: ChartModel, looks: readonly Look[], frame
 
 type Values = Series['values']
 
-function placeBars (values: Values, { partial }: Look, { width, left }: { width: number, left: number }, { x, y }: Scales): Shape[] {
-  return values.flatMap((value, row): Shape[] => value === null
-    ? []
-    : [{
-        tag: 'rect', row, class: partial[row] === true ? 'partial' : '',
-        at: { x: x(row) + left, y: Math.min(y(0), y(value)), width: Math.max(1, width - 1), height: Math.abs(y(value) - y(0)) }
-      }])
+function placeBars (
+  values: Values, { partial }: Look, { width, left }: { width: number, left: number }, { x, y }: Scales
+): Shape[] {
+  return values.flatMap((value, row): Shape[] => {
+    if (value === null) return []
+    const [zero, end] = [y(0), y(value)]
+    const size = { width: Math.max(1, width - 1), height: Math.abs(end - zero) }
+    return [{
+      tag: 'rect', row, class: partial[row] === true ? 'partial' : '', at: { x: x(row) + left, y: Math.min(zero, end), ...size }
+    }]
+  })
 }
 
 function placeLine (values: Values, { isBefore, partial }: Look, hasArea: boolean, scales: Scales): Shape[] {
@@ -96,7 +101,7 @@ function placeLine (values: Values, { isBefore, partial }: Look, hasArea: boolea
   ]
 }
 
-/** A gap where a value is missing. @param isPartial  Of what leads to rows that are not complete, or to those that are. */
+/** A gap where a value is missing. @param isPartial  Of what leads to partial rows, or to complete ones. */
 function pathOf (values: Values, partial: Look['partial'], isPartial: boolean, { x, y }: Scales): string {
   const order = values.map((_, at) => at).sort((one, other) => x(one) - x(other))
   return order.map((at, index) => {

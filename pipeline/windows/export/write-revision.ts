@@ -16,8 +16,8 @@ import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postg
 import type { Semaphore } from '../../../platform/semaphore.ts'
 import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
 import {
-  type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, partSql, readExportColumns, selectColumn,
-  windowSql
+  type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, partSql, readExportColumns,
+  selectColumn, windowSql
 } from './export-tables.ts'
 import { type FileOfManifest, type Manifest, manifestName, parseManifest, windowFolder } from './export-manifest.ts'
 import type { ExportTarget } from './export-target.ts'

@@ -50,9 +50,8 @@ export function slackBody (message: Message): string {
   const report = readReport(message)
   // Slack's servers read the pictures.
   const isPictured = report?.pictures.some((picture) => picture !== null && isPublic(picture)) === true
-  return JSON.stringify({
-    text: escapeSlack(message.text.slice(0, MAX_TEXT)), ...isPictured && { blocks: blocksOf(report, firstLine(message.text)) }
-  })
+  const blocks = isPictured && { blocks: blocksOf(report, firstLine(message.text)) }
+  return JSON.stringify({ text: escapeSlack(message.text.slice(0, MAX_TEXT)), ...blocks })
 }
 
 function blocksOf ({ tiles, pictures, url }: ReportContent, title: string): object[] {
