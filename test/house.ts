@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_932,
+  lines: 89_970,
   serverLines: 5_500,
   platformLines: 3_958,
-  trackedFiles: 1_731,
+  trackedFiles: 1_732,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
