@@ -143,7 +143,9 @@ async function repair (seen: Request, attempt: Attempt, deps: RepairDeps, signal
     if (left !== null) logger.info({ repair: id, kind: seen.kind, persons: left }, 'repaired a person')
     // Cohorts are due at once: nobody can say which of its cohorts a part of a person is in.
     await drainPersonsOutbox({ sql, clickhouse, signal })
-    await sql`UPDATE cohort_refreshes SET tried_at = '-infinity' WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${project})`
+    await sql`
+      WITH due AS (UPDATE cohort_refreshes SET tried_at = '-infinity' WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${project}) RETURNING 1)
+      SELECT pg_notify('millrace_work', '') FROM due LIMIT 1`
     onCopies()
   } catch (error) {
     if (!(error instanceof RepairRefused)) throw error

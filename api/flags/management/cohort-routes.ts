@@ -159,7 +159,7 @@ async function readCohortById (sql: SqlTemplates, projectId: number, id: number)
 async function findUnknownEvents (deps: QuestionDeps, projectId: number, { filters, question }: Pick<CohortRow, 'filters' | 'question'>): Promise<string[]> {
   try {
     const names = question === null ? eventsOf(filters) : eventNamesOf(readQuestion(fieldsOf(question)['definition']))
-    return (await readSeen(deps, projectId, names)).unknown
+    return names.length === 0 ? [] : (await readSeen(deps, projectId, names)).unknown
   } catch {
     // Safe to ignore: the cohort has a field for what is wrong with it.
     return []
