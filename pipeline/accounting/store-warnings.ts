@@ -19,7 +19,7 @@ export interface IngestionWarningsDeps {
 const INTERVAL_MS = 500
 
 /** How long a round waits for the first message, and for those that are announced with it, in milliseconds. */
-const FIRST_WAIT_MS = 30_000
+const FIRST_WAIT_MS = 10_000
 const WAIT_MS = 1000
 
 /** Messages of one insert at most. */
