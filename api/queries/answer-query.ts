@@ -113,7 +113,7 @@ export class RunningQueries {
     const releaseOwn = own.tryAcquire()
     if (releaseOwn === null) {
       throw new HttpError(429, 'throttled_error', 'throttled',
-        `${MAX_QUERIES_PER_KEY} queries of your key are already running; cancel one or wait for one to finish.`)
+        `${MAX_QUERIES_PER_KEY} of your queries are already running; cancel one or wait for one to finish.`)
     }
     const releaseShared = this.#all.tryAcquire()
     if (releaseShared === null) {

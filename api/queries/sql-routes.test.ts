@@ -164,7 +164,7 @@ t.test('one key runs two queries at once, and gives their places back', async (t
   const third = await post('', { query: 'SELECT 1' })
 
   t.equal(third.status, 429)
-  t.match(await third.json(), { code: 'throttled', detail: /2 queries of your key/ })
+  t.match(await third.json(), { code: 'throttled', detail: /2 of your queries/ })
   stop.abort()
   const rows = await waitFor(async () => {
     const answer = await run('SELECT 1')

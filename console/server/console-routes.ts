@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import { type Assets, loadAssets } from './bundle-assets.ts'
-import { refuseForeignRequests, sessionRoutes, type SessionOptions } from './session-routes.ts'
+import { refuseForeign, sessionRoutes, type SessionOptions } from './session-routes.ts'
 
 /** Everything comes from our own origin, and nothing is inline. */
 const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
@@ -42,7 +42,10 @@ export async function consoleRoutes (app: FastifyInstance, options: SessionOptio
     return await reply.send(asset.encodings[encoding])
   })
   await app.register(async (own) => {
-    refuseForeignRequests(own)
+    own.addHook('onRequest', async (request, reply) => {
+      reply.header('cache-control', 'no-store')
+      refuseForeign(request)
+    })
     await own.register(sessionRoutes, options)
   })
 }

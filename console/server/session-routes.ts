@@ -149,14 +149,6 @@ export function addressOf ({ headers, ip }: FastifyRequest): string {
   return typeof forwarded === 'string' && forwarded.trim() !== '' ? forwarded.trim() : ip
 }
 
-/** Refuses what does not come from the console itself, on every route of the scope; nothing of it is kept. */
-export function refuseForeignRequests (app: FastifyInstance): void {
-  app.addHook('onRequest', async (request, reply) => {
-    reply.header('cache-control', 'no-store')
-    refuseForeign(request)
-  })
-}
-
 /**
  * The personal key of the session of a request.
  *
@@ -189,7 +181,7 @@ async function sessionKeyOf (
 }
 
 /** Refuses what a page of another origin sends, the same host on another port included. */
-function refuseForeign ({ method, headers }: FastifyRequest): void {
+export function refuseForeign ({ method, headers }: FastifyRequest): void {
   const site = headers['sec-fetch-site']
   const isForeign = site !== undefined && site !== 'same-origin' && site !== 'none'
   const isMarked = method === 'GET' || headers[CONSOLE_HEADER] !== undefined

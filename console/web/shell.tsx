@@ -124,7 +124,7 @@ function NotThere () {
   return (
     <section>
       <h1>Nothing here</h1>
-      <p>This page does not exist, or your key has no access to it.</p>
+      <p>This page does not exist, or you have no access to it.</p>
     </section>
   )
 }

@@ -102,7 +102,7 @@ t.test('the entrance of the console', async (t) => {
     t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Events', 'Schemas', 'Rules'])
     t.equal(await page.getByRole('button', { name: /tags/i }).count(), 0)
     await page.goto(`${stack.url}/console/health`)
-    await page.getByText('This page does not exist, or your key has no access to it.').waitFor()
+    await page.getByText('This page does not exist, or you have no access to it.').waitFor()
     await context.close()
   })
 

@@ -223,7 +223,7 @@ t.test('a key for one project, or without the scope, is offered no SQL', async (
   for (const [scopes, projectIds] of [[['*'], [stack.project]], [['event_definition:read'], null]] as const) {
     const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'sql', scopes: [...scopes], projectIds: projectIds === null ? null : [...projectIds], expiresAt: null })
     const { context, page } = await open(`${home}/sql`, { key })
-    await page.getByText('This page does not exist, or your key has no access to it.').waitFor()
+    await page.getByText('This page does not exist, or you have no access to it.').waitFor()
     t.equal(await page.getByRole('link', { name: 'SQL' }).count(), 0)
     await context.close()
   }

@@ -173,7 +173,7 @@ function ShareDialog ({ path, onClose }: { path: string, onClose: () => void }) 
   return (
     <Dialog title='Share the board' onClose={onClose}>
       <p class='hint'>
-        Anyone with the link can view this board only, with later changes. It shows the saved queries on it now, until they change, if your key can run SQL.
+        Anyone with the link can view this board only, with later changes. It shows the saved queries on it now, until they change, if you can run SQL.
       </p>
       <div class='toolbar'>
         <Select label='The link works' value={days} options={[['0', 'until you delete it here'], ['1', 'for a day'], ['7', 'for a week'], ['30', 'for 30 days']]} onChange={setDays} />

@@ -70,7 +70,7 @@ function Types ({ types }: { types: readonly SeenType[] }) {
             ['By day', ({ volumes }) => <ByDay volumes={volumes} />], [`First (${zoneLabel()})`, ({ first_seen_at: first }) => <Time at={first} />, 'numbers'],
             [`Last (${zoneLabel()})`, ({ last_seen_at: last }) => <Time at={last} />, 'numbers'],
             ['Values', ({ samples }) => samples === null
-              ? 'your key may not see them'
+              ? 'you may not see them'
               : samples.map(({ value }, place) => <span key={value}>{place > 0 && ', '}<code>{showText(value, 80)}</code></span>), 'wide']
           ]}
         />

@@ -187,7 +187,7 @@ function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) 
   }
   return (
     <TextsDialog title={stored === undefined ? 'Save as a new question' : `Save the changes of ${showText(stored.name, 60)}`} texts={texts} save={save} onClose={onClose}>
-      <p class='hint'>Visible to everyone whose key can read queries of this project.</p>
+      <p class='hint'>Visible to everyone who can read queries of this project.</p>
     </TextsDialog>
   )
 }

@@ -60,7 +60,7 @@ export function SaveDialog ({ fields, saved, ...props }: SaveDialogProps) {
   return (
     <TextsDialog title='Save the query' texts={{ name: saved?.name ?? '', description: saved?.description ?? '' }} save={save} onDone={props.onSaved} onClose={props.onClose}>
       {saved !== undefined && <Checkbox label='Save as new' isOn={asNew} onChange={setAsNew} />}
-      <p class='hint'>Saves text, parameter values and chart, visible to everyone whose key can read queries of this project.</p>
+      <p class='hint'>Saves text, parameter values and chart, visible to everyone who can read queries of this project.</p>
     </TextsDialog>
   )
 }
