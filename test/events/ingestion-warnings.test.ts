@@ -7,7 +7,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t, { type Test } from 'tap'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { INGESTION_WARNINGS, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_CONSUMER, WARNINGS_STREAM, WARNINGS_SUBJECT } from '../../schema/wire/streams.ts'
@@ -100,6 +100,25 @@ t.test('everything that is not stored as sent is counted by project and reason, 
     query: `SELECT count() AS rows, uniqExact(source) AS sources FROM ingestion_warnings_by_source WHERE project_id = ${project}`, format: 'JSONEachRow'
   })).json<Record<string, string>>()
   t.same(table, { rows: String(EVENTS.length), sources: '1' })
+})
+
+t.test('what ClickHouse could not store comes again in one insert', async (t) => {
+  const { ingest, key, store, read } = await addProject()
+  const manager = await jetstreamManager(ingest.connection)
+  const waiting = async (): Promise<number> => (await manager.streams.info(WARNINGS_STREAM)).state.messages
+  await waitFor(async () => { await store(); return await waiting() === 0 })
+  for (const messages of [1, 2, 3, 4]) {
+    t.equal((await ingest.post('/batch/', { api_key: key, batch: [7] })).status, 200)
+    await waitFor(async () => await waiting() === messages)
+  }
+  const unavailable = connectClickHouse({ url: 'http://127.0.0.1:9/none' })
+  t.teardown(async () => { await unavailable.close() })
+
+  await t.rejects(storeWarnings({ connection: ingest.connection, clickhouse: unavailable, logger }))
+  await store()
+
+  t.match(await read(), [{ reason: 'not_an_object', count: 4 }])
+  await waitFor(async () => await waiting() === 0)
 })
 
 t.test('a text that cannot be stored is counted where it was replaced, and what can is not', async (t) => {
