@@ -159,6 +159,10 @@ export async function startMutation (
     WHERE database = currentDatabase() AND table = {table: String} AND NOT is_done AND position(command, {mark: String}) > 0
     LIMIT 1`, { table, mark })
   if (running.length > 0) return
+  // One that has ended since the caller counted removed these rows.
+  const left = await queryRows(clickhouse,
+    `SELECT 1 FROM ${onEachReplica(cluster, table)} WHERE ${where} LIMIT 1 SETTINGS final = 0`, params)
+  if (left.length === 0) return
   await clickhouse.command({
     query: `${statement} WHERE (${where}) AND {mark: String} != ''`,
     query_params: { ...params, mark },
@@ -191,7 +195,7 @@ export function sourceOf ({ id, until }: EventRemoval): string {
 }
 
 /** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
-const CHUNK_UUIDS = 1000
+export const CHUNK_UUIDS = 1000
 
 /** Conditions of which each event fulfils one at most. */
 export function conditionsOf (removal: EventRemoval): { where: string, params: Record<string, unknown> }[] {

@@ -8,8 +8,8 @@ import { personUuid } from '../../../schema/wire/identity.ts'
 import { TRACES_TABLE } from '../../../schema/wire/event-traces.ts'
 import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import {
-  allOf, announceRemoval, beginRemoval, completeRemoval, conditionsOf, countRemaining, type EventRemoval, isRemovalOpen,
-  type RemovalDeps, type RemovedEvents, sourceOf, startMutation, startRemoval
+  allOf, announceRemoval, beginRemoval, CHUNK_UUIDS, completeRemoval, conditionsOf, countRemaining,
+  type EventRemoval, isRemovalOpen, type RemovalDeps, type RemovedEvents, sourceOf, startMutation, startRemoval
 } from './event-removals.ts'
 import { copyAnonymised } from './copy-anonymised.ts'
 import { keepMemberships } from './keep-memberships.ts'
@@ -40,9 +40,6 @@ export interface FinishDeletionDeps extends RemovalDeps {
   /** Maximum wait for ClickHouse, in milliseconds; it goes on deleting afterwards. */
   waitMs: number
 }
-
-/** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
-const CHUNK_UUIDS = 1000
 
 /** Interval of polling ClickHouse and the outbox, in milliseconds. */
 const POLL_INTERVAL_MS = 200

@@ -8,7 +8,7 @@ interface Operation { parameters?: Parameter[] }
 interface Parameter { name: string, in: string, required?: boolean, schema?: { type?: string, format?: string } }
 
 /** Ends only with its client; is for the key of a link; is called below. */
-const LEFT_OUT = /\/events\/live$|\/shared_board|\/answers\//
+const LEFT_OUT = /\/events\/live$|\/shared_board|\/answers\/|\/persons\/export$|\/holdouts\//
 
 /**
  * Makes one of everything that the API knows, reads every path of its document, and runs what computes from stored
@@ -34,6 +34,9 @@ export async function walkApi (product: LabProduct): Promise<string> {
   await call('POST', `${project}/rules`, {
     name: 'walked', condition: { type: 'AND', values: [{ type: 'event', value: 'never' }] }, actions: [{ type: 'drop' }]
   })
+  await call('POST', `${project}/feature_flags`, { key: 'held', filters: { groups: [{ properties: [] }], holdout: { id: 7, exclusion_percentage: 10 } } })
+  await call('GET', `${project}/experiments/holdouts/7?metric=${encodeURIComponent('{"kind":"funnel","event":"paid"}')}`)
+  await call('GET', `${project}/persons/export?distinct_id=person%201`)
   const { id: savedQuery } = await call('POST', `${project}/saved_queries`, { name: 'walked', query: 'SELECT count() FROM events' })
   const { id: question } = await call('POST', `${project}/questions`, { name: 'walked', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
   const tiles = [{ kind: 'question', id: question }, { kind: 'saved_query', id: savedQuery }]
