@@ -105,7 +105,12 @@ async function search (
   ].sort((one, other) => MATCHED_BY.indexOf(one.by) - MATCHED_BY.indexOf(other.by))
   // Of several reasons the first.
   const first = found.filter(({ uuid }, index) => found.findIndex((each) => each.uuid === uuid) === index)
-  return { matches: await describe(sql, projectId, first.slice(0, MATCHES)), searched_properties: named !== null }
+  const shown = first.slice(0, MATCHES)
+  const rows = await describePersons(sql, projectId, shown.map(({ uuid }) => uuid))
+  // A copy in ClickHouse may be of somebody who is gone.
+  const matches = shown.flatMap(({ by, uuid }) =>
+    rows.filter((row) => row.uuid === uuid).map((row) => ({ by, ...row })))
+  return { matches, searched_properties: named !== null }
 }
 
 /** Persons whose email, name or username has the text in it, in any case; whole matches first, then the newest. */
@@ -126,12 +131,6 @@ async function findByName ({ sql, clickhouse }: PersonStores, projectId: number,
     const part = NAMES[names.findIndex((name) => name.includes(wanted))]
     return exact !== undefined ? [{ by: exact, uuid }] : part !== undefined ? [{ by: `part of the ${part}`, uuid }] : []
   })
-}
-
-async function describe (sql: Sql, projectId: number, found: readonly Found[]): Promise<PersonMatch[]> {
-  const rows = await describePersons(sql, projectId, found.map(({ uuid }) => uuid))
-  // A copy in ClickHouse may be of somebody who is gone.
-  return found.flatMap(({ by, uuid }) => rows.filter((row) => row.uuid === uuid).map((row) => ({ by, ...row })))
 }
 
 export async function describePersons (sql: Sql, projectId: number, uuids: readonly string[]): Promise<Omit<PersonMatch, 'by'>[]> {

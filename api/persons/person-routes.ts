@@ -69,7 +69,9 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     params: uuidParams, answer: { $ref: 'Person#' }
   }, async ({ params: { id } }, { projectId }) => {
     const uuid = await findPersonByUuid(deps, projectId, id)
-    return orNotFound(uuid === null ? null : await readListedPerson(sql, projectId, uuid))
+    const [found] = await sql<PersonRow[]>`
+      SELECT ${personColumns(sql)} FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+    return toListedPerson(orNotFound(found))
   })
 
   routes.delete('/:id', {
@@ -108,13 +110,6 @@ const personQuery = pageQuery({
   distinct_id: { type: 'string', description: 'Only the person of this distinct id.' },
   search: { type: 'string', maxLength: 400, description: 'Only persons with a distinct id that begins with this text.' }
 })
-
-/** Reads one person by its current uuid; null if it does not exist. */
-async function readListedPerson (sql: Sql, projectId: number, uuid: string): Promise<ListedPerson | null> {
-  const [found] = await sql<PersonRow[]>`
-    SELECT ${personColumns(sql)} FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
-  return found === undefined ? null : toListedPerson(found)
-}
 
 function haveId (sql: Sql, projectId: number, condition: Statement): Statement {
   return sql`AND id IN (SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND ${condition})`
