@@ -38,11 +38,13 @@ const PARQUET_SETTINGS: ClickHouseSettings = {
 }
 
 /**
- * For events of up to a megabyte. They take 100 MB, and 400 where a merge has put them behind small ones; the rest is
- * room, because a window that fails again and again is never written.
+ * For events of up to a megabyte. They take 100 MB, and 250 where a merge has put them behind small ones; the rest is
+ * room, because a window that fails again and again is never written. Without the 0 a block has at least the rows of an
+ * index granule, which may be 80 of them.
  */
 const FEW_ROWS: ClickHouseSettings = {
-  max_block_size: '10', output_format_parquet_row_group_size_bytes: '8388608', max_memory_usage: '600000000'
+  max_block_size: '10', preferred_block_size_bytes: '0', output_format_parquet_row_group_size_bytes: '8388608',
+  max_memory_usage: '600000000'
 }
 
 /**
