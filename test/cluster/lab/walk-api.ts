@@ -117,7 +117,7 @@ export async function deletePerson ({ nodes, ask, product, traffic }: DeletePers
   for (const node of nodes) {
     const mutations = await ask<{ table: string, command: string, n: string }>(node,
       `SELECT table, command, count() AS n FROM system.mutations
-       WHERE database = 'millrace' AND table LIKE 'person%' GROUP BY table, command`)
+       WHERE database = 'millrace' AND table LIKE 'person%' AND position(command, 'deletion:') > 0 GROUP BY table, command`)
     const repeated = mutations.find(({ n }) => Number(n) !== 1)
     expect(mutations.length > 0, `${node.name} has no mutation`)
     expect(repeated === undefined, `${node.name} has ${repeated?.n} mutations of ${repeated?.table} with one command`)
