@@ -70,10 +70,12 @@ async function damageBlock ({ nats }: TestStores): Promise<void> {
 
 async function countUntilSure (counter: MissingCounter): Promise<MissingReading[]> {
   const readings: MissingReading[] = []
-  while (readings.length < 5) {
+  // It throws while a server that has just started does not answer.
+  await waitFor(async () => {
     const reading = await counter.count()
     if (reading !== null) readings.push(reading)
-  }
+    return readings.length === 5
+  })
   return readings
 }
 

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { build } from 'esbuild'
 import t, { type Test } from 'tap'
 import { createStackProject, waitUntilKnown } from '../start-stack.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../support/wait-for.ts'
 import { openPage, type PageOptions, type SdkPage, shareBrowser } from './open-page.ts'
 
 const stack = await createStackProject(t)
@@ -163,6 +163,8 @@ t.test('what a page switches on by itself is loaded and stored', async (t) => {
   const scripts = await loadedScripts(opened, 4)
 
   await identify(opened, 'switched on')
+  // A script that is loaded may not have run yet.
+  await opened.page.waitForFunction(() => typeof (globalThis as any).onerror === 'function', undefined, { timeout: PATIENCE_MS })
   await opened.page.evaluate(() => { setTimeout(() => { throw new Error('thrown by the page') }) })
   await waitFor(() => opened.problems.length > 0)
   await opened.page.goto('about:blank')
