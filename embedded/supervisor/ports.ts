@@ -11,7 +11,8 @@ import { ServiceStartError } from './processes/service.ts'
  */
 const FIRST_PORT = 20_000
 const PORTS = 12_000
-const ATTEMPTS = 50
+/** More than a process picks that runs for long: another one may begin where it did. */
+const ATTEMPTS = 1000
 
 /**
  * Distance between the first ports of processes with successive ids: the golden section of `PORTS`, which keeps a
