@@ -85,7 +85,7 @@ export function createImportRunner (deps: RunImportsOptions): ImportRunner {
     },
     async run (access, options) {
       const { projectId } = access
-      for (const scope of SCOPES) access.require(scope)
+      for (const scope of SCOPES) access.requireScope(scope)
       if (folder === '') throw conflict('This API has no import folder (MILLRACE_IMPORT_FOLDER): run the command where the files are.')
       if (running.has(projectId) || running.size >= MAX_RUNNING) {
         throw conflict(`This API is already running ${running.has(projectId) ? 'an import of this project' : `${MAX_RUNNING} imports`}: wait until it ends, or stop it.`)

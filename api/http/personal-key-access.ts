@@ -24,7 +24,7 @@ export interface Access extends Rights, Pick<Limited, 'limits'> {
   /** Whether it may run SQL, which reads persons of all projects, and let others see its answers. */
   maySql: boolean
   /** @throws {HttpError} 403 when it may not do this. */
-  require: (wanted: Scope) => void
+  requireScope: (wanted: Scope) => void
   /** What the same key or session may do in a project. */
   rightsIn: (projectId: number) => Rights
   /** Checks again that the key, or the session, may do this, for an answer that goes on. @throws like a new request. */
@@ -134,7 +134,7 @@ async function grant (
   if (!isSession) recordKeyUse(options.sql, { hash, owner, now: options.now() })
   return {
     ...rights, keyHash: hash, isSession, userId: owner.userId, projectId, limits, maySql: maySql(key),
-    require: (wanted) => { requireRight(key, place, wanted) },
+    requireScope: (wanted) => { requireRight(key, place, wanted) },
     rightsIn: (id) => limitRights(key, id),
     async recheck () {
       const found = await findAgain()

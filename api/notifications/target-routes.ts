@@ -50,7 +50,7 @@ export const TARGETS: DocumentKind<typeof fields> = {
     if (kind === 'mail' && (hasEvents || isEach === true)) {
       throw invalidField(hasEvents ? 'events' : 'each_event', 'Mail is for alerts and reports: send events to Slack or a webhook.')
     }
-    if (given.events !== undefined && hasEvents) access.require('event:read')
+    if (given.events !== undefined && hasEvents) access.requireScope('event:read')
     // A url that is stored while a change without one is looked at stays.
     return given.url === undefined ? given : { ...given, url }
   }

@@ -35,8 +35,8 @@ export async function handOutRoutes (app: FastifyInstance, deps: HandOutDeps): P
     answers: { 200: { description: 'The zip file.', content: { 'application/zip': { schema: { type: 'string', format: 'binary' } } } } }
   }, async (request, access, reply) => {
     const { projectId } = access
-    access.require('event:read')
-    access.require('dead_letter:read')
+    access.requireScope('event:read')
+    access.requireScope('dead_letter:read')
     const { distinct_id: id, person } = request.query
     if ((id === undefined) === (person === undefined)) throw invalidField('distinct_id', 'Give either distinct_id or person.')
     const ids = id === undefined ? await findIds(deps, projectId, person ?? '') : [toDistinctId(id)]

@@ -50,7 +50,7 @@ export async function seenPersonRoutes (
     description: 'All persons with events, last seen first. Each page reads the events since its last person, newest days first. Also requires the scope event:read.'
   }, async (request, access) => {
     const { projectId } = access
-    access.require('event:read')
+    access.requireScope('event:read')
     try {
       const completeThrough = await readCompleteThrough(clickhouse)
       const { persons, searchedFrom } = await readSeen(clickhouse, projectId, request.query)

@@ -59,7 +59,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
   routes.post('/persons', {
     scope: 'query:read', config: { recorded: 'persons' },
     // Before the body is looked at, as for every scope.
-    preValidation: async (request) => accessOf(request).require('person:read'),
+    preValidation: async (request) => accessOf(request).requireScope('person:read'),
     summary: 'List the persons behind a number',
     description: 'Runs the query of the answer for one of its numbers. Latest first. Also requires the scope person:read.',
     body: bodyOf({

@@ -185,7 +185,7 @@ async function readNumber (
   { definition, cell }: Value<typeof questionSchema>, access: Access, reply: FastifyReply,
   { asOf, living, ...deps }: QuestionDeps & { asOf: string | undefined, living: boolean }
 ): Promise<Found> {
-  for (const scope of ['query:read', 'person:read'] as const) access.require(scope)
+  for (const scope of ['query:read', 'person:read'] as const) access.requireScope(scope)
   try {
     const question = readNewQuestion(definition)
     const place = readCell(question, cell)

@@ -9,6 +9,8 @@ import { type ClickHouse, queryRows } from '../../../../platform/clickhouse/conn
 import { createLogger } from '../../../../platform/logger.ts'
 import { createMetrics } from '../../../../platform/metrics.ts'
 import type { Sql } from '../../../../platform/postgres/connect-postgres.ts'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import { findSettledMoment } from '../../../persons/deletion/event-removals.ts'
 import { startWindows } from '../../run-closed-windows.ts'
 import { createListExports, type ExportDeps } from '../export-tasks.ts'
 import type { Manifest } from '../export-manifest.ts'
@@ -51,6 +53,10 @@ export async function completeThrough (clickhouse: ClickHouse, time: string): Pr
   })
 }
 
+/**
+ * Inserts events and waits until they count as settled: a window looks for late rows up to the longest insert that runs,
+ * which may be one of another test, and for the others only an hour later.
+ */
 export async function insertEvents (
   clickhouse: ClickHouse, count: number, row: (index: number) => Record<string, unknown>
 ): Promise<void> {
@@ -62,6 +68,8 @@ export async function insertEvents (
       properties: JSON.stringify({ amount: index, note: 'ä"\\\n' }), groups: { company: 'acme' }, ...row(index)
     }))
   })
+  const insertedAt = Date.now()
+  await waitFor(async () => await findSettledMoment({ clickhouse }) > insertedAt)
 }
 
 /** Rows of a query of DuckDB over the files of a folder, as one table. */
