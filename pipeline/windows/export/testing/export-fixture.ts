@@ -54,8 +54,8 @@ export async function completeThrough (clickhouse: ClickHouse, time: string): Pr
 }
 
 /**
- * Inserts events and waits until they count as settled: a window looks for late rows up to the longest insert that runs,
- * which may be one of another test, and for the others only an hour later.
+ * Inserts events and waits until they are settled: a window looks for rows from before the oldest insert that runs,
+ * which may be another test's; later rows are found by the next window.
  */
 export async function insertEvents (
   clickhouse: ClickHouse, count: number, row: (index: number) => Record<string, unknown>
