@@ -153,8 +153,8 @@ async function linkedBoardRoutes (
     const recheck: Access['recheck'] = async () => {}
     const { projectId } = board
     const rights = { scopes: [], projectIds: [projectId], seesPersons: true }
-    const refuse: Access['requireScope'] = () => { throw notFound() }
-    const nobody = { isSession: false, userId: 0, limits: [], maySql: false, rightsIn: () => rights, requireScope: refuse }
+    const requireScope: Access['requireScope'] = () => { throw notFound() }
+    const nobody = { isSession: false, userId: 0, limits: [], maySql: false, rightsIn: () => rights, requireScope }
     request.access = { ...rights, ...nobody, keyHash, projectId, recheck }
     request.sharedBoard = board
   })
