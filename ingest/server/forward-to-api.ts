@@ -32,6 +32,9 @@ const SILENCE_MS = 75_000
 const FLAG_PATHS = ['/flags', '/decide', '/ofrep', '/api/feature_flag/local_evaluation']
 const FLAGS_SILENCE_MS = 10_000
 
+/** Includes finding its address: a resolver asks again after 5 s when the first question or its answer was lost. */
+const CONNECT_MS = 7000
+
 interface ForwardOptions {
   apiUrl: string
   noteUnknownPath: NoteRefusals['noteUnknownPath']
@@ -57,7 +60,7 @@ export async function forwardToApi (
   app.removeAllContentTypeParsers()
   const options: FastifyHttpProxyOptions = {
     upstream: apiUrl,
-    undici: { connections: 64, pipelining: 1, connectTimeout: 2000, headersTimeout: SILENCE_MS },
+    undici: { connections: 64, pipelining: 1, connectTimeout: CONNECT_MS, headersTimeout: SILENCE_MS },
     // Else a GET that the API answers with 503 is asked ten times more.
     retryMethods: [],
     preHandler (request, _reply, done) {
