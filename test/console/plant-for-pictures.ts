@@ -92,11 +92,16 @@ export async function sendUntil (stack: Stack, signal: AbortSignal): Promise<voi
 async function sendBuyers (stack: Stack): Promise<void> {
   const rates = { control: 20, 'one-page': 27, 'no-account': 21 } as const
   const variants = Object.keys(rates) as (keyof typeof rates)[]
-  const begin = Date.now() - DAYS * DAY_MS + HOUR_MS
+  const now = Date.now()
+  const today = now - now % DAY_MS
+  // Today has 70 % of a day's people by now, whatever the hour: the end of a line is not drawn as a fall to zero.
+  const timeOf = (days: number): number => days < DAYS - 1
+    ? today + (days - DAYS + 1) * DAY_MS
+    : today + (days - DAYS + 1) / 0.7 * (now - today)
   const events = Array.from({ length: BUYERS }, (_, index) => {
     const variant = variants[index % 3]!
     const distinctId = `buyer ${index}`
-    const at = begin + index / BUYERS * (DAYS * DAY_MS - 3 * HOUR_MS)
+    const at = timeOf(index / BUYERS * (DAYS - 0.3))
     const common = { $lib: 'posthog-node', $lib_version: '5.10.0' }
     const seen = {
       event: '$feature_flag_called', distinct_id: distinctId, timestamp: new Date(at).toISOString(),
@@ -105,7 +110,7 @@ async function sendBuyers (stack: Stack): Promise<void> {
     // Spread without an order, the same at each run.
     if (index * 7919 % 1009 % 100 >= rates[variant]) return [seen]
     return [seen, {
-      event: 'order paid', distinct_id: distinctId, timestamp: new Date(at + HOUR_MS / 2).toISOString(),
+      event: 'order paid', distinct_id: distinctId, timestamp: new Date(Math.min(at + HOUR_MS / 2, now)).toISOString(),
       properties: { ...common, amount: 20 + index % 90, currency: 'EUR', plan: index % 3 === 0 ? 'pro' : 'team', $set: { email: `buyer${index}@example.com`, plan: 'pro', seats: index % 7 } }
     }]
   }).flat()
