@@ -177,12 +177,13 @@ export function partName ({ part, value }: { part: string, value: string | null 
   }
 }
 
-/** `2 h 5 min`, of milliseconds. */
+/** `2 h 5 min` or `2 h`, of milliseconds. */
 export function formatDuration (ms: number | null): string {
   const minutes = Math.round((ms ?? 0) / 60_000)
   if (ms === null || minutes < 60) return formatMs(ms)
   const hours = Math.floor(minutes / 60)
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days ${hours % 24} h`
+  const text = hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days ${hours % 24} h`
+  return text.replace(/ 0 (?:h|min)$/, '')
 }
 
 /**
