@@ -92,7 +92,7 @@ function readTarget (asked: Target, stored: Target | undefined): { target: Targe
   const given: Target = { ...NO_PLACE, ...asked }
   const { kind, access_key_id: accessKey, secret_access_key: secret, ...names } = given
   const unused = Object.keys(asked).find((name) => kind === 'folder' && name !== 'kind')
-  if (unused !== undefined) throw invalidField(`target__${unused}`, 'A folder has no such field: it is of S3.')
+  if (unused !== undefined) throw invalidField(`target__${unused}`, 'Only a target of kind s3 has this field.')
   const place = Object.entries({ kind, ...kind === 's3' ? names : {} })
   for (const [name, value] of stored === undefined ? [] : place) {
     if (stored?.[name] !== value) throw fixed(`target__${name}`)

@@ -162,7 +162,8 @@ function describeRule ({ keyword, params, message }: FastifySchemaValidationErro
   if (keyword === 'format') return FORMATS[String(params.format)] ?? `must be of format ${String(params.format)}`
   if (keyword === 'type') return `must be of type ${[params.type].flat().join(' or ')}`
   if (keyword === 'enum') return `must be one of ${(params.allowedValues as unknown[]).map(String).join(', ')}`
-  return message ?? 'is not valid'
+  if (keyword === 'uniqueItems') return 'must not repeat an item'
+  return message?.replace('NOT', 'not') ?? 'is not valid'
 }
 
 /**
