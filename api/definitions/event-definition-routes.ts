@@ -3,7 +3,7 @@ import { HttpError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { answerInTime } from '../http/answer-errors.ts'
-import { type KeyedList, matchSearch, type OrderKey, searchQueryProperties } from '../http/list-queries.ts'
+import { byName, type KeyedList, matchSearch, type OrderKey, searchQueryProperties } from '../http/list-queries.ts'
 import type { Value } from '../http/json-schema.ts'
 import type { Access } from '../http/personal-key-access.ts'
 import { uuidParams } from '../http/request-values.ts'
@@ -87,19 +87,20 @@ async function refuseLanguage (request: FastifyRequest): Promise<void> {
 
 type EventDefinitionQuery = Value<typeof listQuery>
 
-/** Names are unique, so every order ends with the name and has no ties. Names compare by their bytes. */
+/** Every order ends with the name. */
 function eventDefinitionList (sql: Sql, access: Access, query: EventDefinitionQuery): KeyedList {
   const descends = query.ordering.startsWith('-')
-  const name = { by: sql`d.name COLLATE "C"`, kind: 'text' } as const
+  const named = { name: sql`d.name`, id: sql`d.id` }
+  const name = byName(sql, named, access)
   const keys: Record<string, OrderKey[]> = {
-    name: [{ ...name, descends }],
-    volume_30_day: [{ by: sql`d.volume_30_day`, kind: 'integer', descends }, name],
+    name: byName(sql, named, access, descends),
+    volume_30_day: [{ by: sql`d.volume_30_day`, kind: 'integer', descends }, ...name],
     // Definitions that were never seen count as the oldest.
-    last_seen_at: [{ by: sql`COALESCE(d.last_seen_at, '-infinity')`, kind: 'time', descends }, name]
+    last_seen_at: [{ by: sql`COALESCE(d.last_seen_at, '-infinity')`, kind: 'time', descends }, ...name]
   }
   return {
     order: query.ordering, select: selectEventDefinition(sql), from: sql`event_definitions AS d`,
-    keys: keys[query.ordering.replace('-', '')] ?? [name],
+    keys: keys[query.ordering.replace('-', '')] ?? name,
     where: sql`d.project_id = ${access.projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
       AND ${matchSearch(sql, sql`d.name`, query.search, access)} AND ${matchNotes(sql, query)}`
   }

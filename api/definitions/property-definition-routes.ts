@@ -6,7 +6,7 @@ import { allowsScope } from '../../schema/scopes.ts'
 import { answerInTime, orNotFound } from '../http/answer-errors.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional } from '../http/json-schema.ts'
-import { type KeyedList, matchSearch } from '../http/list-queries.ts'
+import { byName, type KeyedList, matchSearch } from '../http/list-queries.ts'
 import type { Access } from '../http/personal-key-access.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -92,8 +92,7 @@ export async function propertyDefinitionRoutes (
 }
 
 /**
- * First the ones seen on the events of the request, then by name, compared by bytes. Names are unique within a type, so
- * there are no ties.
+ * First the ones seen on the events of the request, then by name.
  *
  * @throws {HttpError} 400 for an invalid filter.
  */
@@ -103,7 +102,7 @@ function propertyDefinitionList (sql: Sql, access: Access, query: PropertyDefini
   return {
     order: nameOrder(filter), select: selectPropertyDefinition(sql, isSeen), from: sql`property_definitions AS d`,
     where: buildCondition(sql, access, filter),
-    keys: [{ by: sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`, kind: 'integer' }, { by: sql`d.name COLLATE "C"`, kind: 'text' }]
+    keys: [{ by: sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`, kind: 'integer' }, ...byName(sql, { name: sql`d.name`, id: sql`d.id` }, access)]
   }
 }
 

@@ -22,12 +22,17 @@ export const searchQueryProperties = {
  * expressions have no special meaning. Somebody who does not see persons searches names as they are shown.
  */
 export function matchSearch (
-  sql: Sql, column: Statement, search: string | undefined, { seesPersons }: Pick<Access, 'seesPersons'>
+  sql: Sql, column: Statement, search: string | undefined, access: Pick<Access, 'seesPersons'>
 ): Statement {
-  const name = seesPersons ? column : sql`regexp_replace(${column}, ${ADDRESS_PATTERN}, ${ADDRESS_MASK}, 'g')`
+  const name = shownName(sql, column, access)
   const words = (search ?? '').split(/\s+/).filter((word) => word !== '')
   if (words.length === 0) return sql`true`
   return sql`(SELECT bool_and(strpos(lower(${name}), lower(word)) > 0) FROM unnest(${words}::text[]) AS word)`
+}
+
+/** Somebody who does not see persons gets names without addresses. */
+export function shownName (sql: Sql, column: Statement, { seesPersons }: Pick<Access, 'seesPersons'>): Statement {
+  return seesPersons ? column : sql`regexp_replace(${column}, ${ADDRESS_PATTERN}, ${ADDRESS_MASK}, 'g')`
 }
 
 /** Query parameter of lists for the cursor in `next` links; clients must not construct it. */
@@ -121,6 +126,15 @@ export interface KeyedList {
 
 export function newestBy (id: Statement): OrderKey[] {
   return [{ by: id, kind: 'integer', descends: true }]
+}
+
+/** By name as it is shown, compared by bytes, then by id: names may be the same, or look the same. */
+export function byName (
+  sql: Sql, { name, id }: { name: Statement, id: Statement }, access: Pick<Access, 'seesPersons'>, descends = false
+): OrderKey[] {
+  return [
+    { by: sql`${shownName(sql, name, access)} COLLATE "C"`, kind: 'text', descends }, { by: sql`${id}::text`, kind: 'text' }
+  ]
 }
 
 /** Reads a page of a list with two queries. @throws {HttpError} 400 for a cursor of another list. */

@@ -3,9 +3,9 @@ import { maskMails } from './mask-mails.ts'
 
 t.test('addresses are masked wherever they stand, escaped ones of pages too', async (t) => {
   t.same(maskMails({
-    'ann@a.example': ['to ann@a.example, bo@b.example', 1, null], url: 'https://x.example/?email=ann%40a.example&b=1', inner: 'to=%3Femail%3Dann%252540a.example', raw: '["ann\\u0040a.example"]'
+    'ann@a.example': ['to ann@a.example, bo@b.example', 1, null], url: 'https://x.example/?email=ann%40a.example&b=1', inner: 'to=%3Femail%3Dann%252540a.example', raw: '["ann\\u0040a.example", "ann@a\\u002Eexample"]', sql: "email = 'o\\'brien@a.example'"
   }), {
-    '***@***': ['to ***@***, ***@***', 1, null], url: 'https://x.example/?email=***@***&b=1', inner: 'to=***@***', raw: '["***@***"]'
+    '***@***': ['to ***@***, ***@***', 1, null], url: 'https://x.example/?email=***@***&b=1', inner: 'to=***@***', raw: '["***@***", "***@***"]', sql: "email = '***@***'"
   })
   t.same(maskMails('12:30 @ noon, a@b, @ann'), '12:30 @ noon, a@b, @ann')
 })

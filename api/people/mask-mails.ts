@@ -52,7 +52,7 @@ export async function refuseMaskedQuery (request: Masked & Pick<FastifyRequest, 
 }
 
 /** Event properties with the ids or properties of a person, or a mail address by their name. */
-const OF_PERSONS = /^(?:distinct_id|\$set|\$set_once)$|e-?mail(?:[ _-]?addr(?:ess)?)?$/i
+const OF_PERSONS = /^(?:(?:\$anon_)?distinct_id|alias|\$(?:user|device)_id|\$set|\$set_once)$|e-?mail(?:[ _-]?addr(?:ess)?)?$/i
 
 /**
  * Lets somebody who does not see persons ask only what they are shown: of their own definition, whatever names a
@@ -70,12 +70,18 @@ export function askAs<T extends object> ({ seesPersons }: Pick<Access, 'seesPers
   return read
 }
 
+/** @throws {HttpError} 403 for a mail address, which a flag would say whether its condition has. */
+export function refuseAddresses ({ seesPersons }: Pick<Access, 'seesPersons'>, asked: object): void {
+  if (!seesPersons) refuseHidden(asked, [])
+}
+
 function refuseHidden (value: unknown, path: readonly string[]): void {
   if (typeof value === 'string' && maskAddresses(value) !== value) throw hidden('A mail address', path)
   if (typeof value !== 'object' || value === null) return
   const isOfPerson = 'type' in value && value.type === 'person'
   for (const [name, inner] of Object.entries(value)) {
     if ((name === 'key' || name === 'property') && (isOfPerson || OF_PERSONS.test(String(inner)))) throw hidden('This property', [...path, name])
+    refuseHidden(name, path)
     refuseHidden(inner, [...path, name])
   }
 }

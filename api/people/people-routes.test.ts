@@ -397,12 +397,19 @@ t.test('a viewer learns no address letter by letter', async (t) => {
     t.equal(await count(vi, 'search=secret'), 0, path)
   }
   for (const list of ['boards', 'event_definitions', 'experiments', 'feature_flags', 'questions', 'saved_queries']) t.ok(found.includes(`~/${list}`), list)
-  t.match(await vi.call('GET', '~/event_definitions?search=mail'), { status: 200, body: { count: 1, results: [{ name: 'mail to ***@***' }] } }, 'names are searched as they are shown')
+  t.match(await vi.call('GET', '~/event_definitions?search=mail+%40'), { status: 200, body: { count: 1, results: [{ name: 'mail to ***@***' }] } }, 'names are searched as they are shown')
+  for (const list of ['boards', 'cohorts', 'event_definitions', 'event_definitions?ordering=-name', 'event_definitions?ordering=volume_30_day', 'event_schemas', 'property_definitions', 'questions', 'saved_queries']) {
+    const names: string[] = (await vi.call('GET', `~/${list}`)).body.results.map(({ name, event }: { name?: string, event?: string }) => name ?? event)
+    const sorted = names.toSorted()
+    t.same(names, list.endsWith('-name') ? sorted.reverse() : sorted, `${list} is in the order of what it shows`)
+    t.ok(names.length > 1 && names.some((name) => name.endsWith('***@***')), list)
+  }
   const after = Buffer.from(JSON.stringify(['name', 'mail to s'])).toString('base64url')
   t.match(await vi.call('GET', `~/event_definitions?after=${after}`), { status: 400, body: { attr: 'after' } })
   const refused: Array<[string, string]> = [
     ['event_definitions?search=secret%40person.example', 'search'],
     ['property_definitions?event_names=%5B%22mail+to+secret%40person.example%22%5D', 'event_names'],
+    ['property_definitions?properties=%5B%22secret%40person%5Cu002Eexample%22%5D', 'properties'],
     [`experiments/holdouts/1?metric=${encodeURIComponent('{"kind":"count","event":"paid","where":[{"key":"email","operator":"icontains","value":"s"}]}')}`, 'metric__where__0__key']
   ]
   for (const [path, attr] of refused) t.match(await vi.call('GET', `~/${path}`), { status: 403, body: { attr, detail: /sees_persons/ } }, path)
@@ -418,7 +425,7 @@ t.test('a viewer learns no address letter by letter', async (t) => {
     [{ kind: 'retention', start: seen, returning: ofPerson }, 'returning__where__0__key'],
     [{ kind: 'lifecycle', activity: ofPerson }, 'activity__where__0__key'],
     [{ kind: 'paths', to: ofPerson }, 'to__where__0__key'],
-    ...['email', '$user_email', 'Email Address', '$set', '$set_once', 'distinct_id'].map((key): [object, string] => [where({ key, operator: 'starts_with', value: 's' }), 'series__0__where__0__key']),
+    ...['email', '$user_email', 'Email Address', '$set', '$set_once', 'distinct_id', '$anon_distinct_id', 'alias'].map((key): [object, string] => [where({ key, operator: 'starts_with', value: 's' }), 'series__0__where__0__key']),
     [where({ key: 'contact', value: ['a', 'secret@person.example'] }), 'series__0__where__0__value__1'],
     [{ kind: 'trend', series: [{ event: 'mail to secret@person.example' }] }, 'series__0__event'],
     [{ kind: 'trend', series: [seen], breakdown: { property: 'email' } }, 'breakdown__property'],
@@ -432,10 +439,26 @@ t.test('a viewer learns no address letter by letter', async (t) => {
     t.match(await vi.call('POST', '~/questions/persons', { definition, cell: {} }), { status: 403 })
   }
   t.match(await vi.call('POST', '~/questions/answer', { definition: { version: 1, ...where({ key: 'plan', value: 'pro' }) } }), { status: 503 })
-  const draft = { key: 'probe', filters: { groups: [{ properties: [{ key: 'email', type: 'person', operator: 'icontains', value: 's' }], rollout_percentage: 100 }] } }
-  const probe = async (by: Client) => (await by.call('POST', '~/feature_flags/test', { distinct_id: 'secret@person.example', flag_keys: ['probe'], draft })).body.results[0].value
-  t.same([await probe(vi), await probe(al)], [false, true], 'a flag of their own finds nothing stored')
   for (const path of ['questions', 'cohorts', 'feature_flags', 'experiments', 'alerts', 'exports', 'boards']) t.match(await vi.call('POST', `~/${path}`, {}), { status: 403 }, path)
+})
+
+t.test('a viewer guesses no condition of a flag', async (t) => {
+  const api = await whole.inNewProject()
+  await plantMails(t, api)
+  const [vi, al] = [await joinAs(api, 'vi3@example.com', everywhere('viewer')), await joinAs(api, 'al3@example.com', [{ project_id: null, role: 'viewer', sees_persons: true }])]
+  const draft = { key: 'probe', filters: { groups: [{ properties: [{ key: 'email', type: 'person', operator: 'icontains', value: 's' }], rollout_percentage: 100 }] } }
+  const test = async (by: Client, asked: object) => await by.call('POST', '~/feature_flags/test', { flag_keys: ['probe', 'for-one'], draft, ...asked })
+  t.match(await test(vi, { distinct_id: 'Secret' }), { status: 200, body: { results: [{ value: false }, { value: false }] } }, 'a flag of their own finds nothing stored')
+  t.match(await test(al, { distinct_id: 'secret@person.example' }), { body: { results: [{ value: true }, { value: true }] } })
+  const guesses: Array<[object, string]> = [
+    [{ distinct_id: 'secret@person.example' }, 'distinct_id'],
+    [{ distinct_id: 'x', person_properties: { email: 'SECRET@person.example' } }, 'person_properties__email'],
+    [{ distinct_id: 'x', person_properties: { email: ['secret@person.example'] } }, 'person_properties__email__0'],
+    [{ distinct_id: 'x', person_properties: { 'secret@person.example': 1 } }, 'person_properties'],
+    [{ distinct_id: 'x', groups: { team: 'secret@person.example' } }, 'groups__team'],
+    [{ distinct_id: 'x', group_properties: { team: { email: 'secret@person.example' } } }, 'group_properties__team__email']
+  ]
+  for (const [asked, attr] of guesses) t.match(await test(vi, asked), { status: 403, body: { attr, detail: /sees_persons/ } }, attr)
 })
 
 t.test('SQL on boards needs the rights of SQL, which a role in one project does not give', async (t) => {
@@ -513,7 +536,15 @@ async function plantMails (t: Test, api: TestApi): Promise<void> {
   t.match(await api.call('POST', '~/questions', { name: 'of secret@person.example', definition: { kind: 'trend', version: 1, series: [{ event: 'paid', where: filters.groups[0]!.properties }] } }), { status: 201 })
   t.match(await api.call('POST', '~/boards', { name: 'of secret@person.example' }), { status: 201 })
   t.match(await api.call('POST', '~/experiments', { name: 'of secret@person.example', feature_flag_key: 'tried' }), { status: 201 })
-  await api.sql`INSERT INTO event_definitions (project_id, name) VALUES (${api.projectId}, 'mail to secret@person.example'), (${api.projectId}, 'z')`
+  t.match(await api.call('POST', '~/event_schemas', { event: 'of secret@person.example', schema: {} }), { status: 201 })
+  // Beside each in the order of what is stored, and not of what a viewer sees.
+  await api.call('POST', '~/cohorts', { name: 'a', distinct_ids: [] })
+  await api.call('POST', '~/saved_queries', { name: 'of a', query: 'SELECT 1' })
+  await api.call('POST', '~/questions', { name: 'of a', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
+  await api.call('POST', '~/boards', { name: 'of a' })
+  await api.call('POST', '~/event_schemas', { event: 'of a', schema: {} })
+  await api.sql`INSERT INTO event_definitions (project_id, name) SELECT ${api.projectId}, unnest(ARRAY['mail to secret@person.example', 'mail to a', 'z'])`
+  await api.sql`INSERT INTO property_definitions (project_id, type, name) SELECT ${api.projectId}, 'event', unnest(ARRAY['secret@person.example', 'a'])`
   await api.sql`
     WITH person AS (INSERT INTO persons (project_id, uuid, properties) VALUES (${api.projectId}, gen_random_uuid(), '{"email": "secret@person.example"}') RETURNING id)
     INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) SELECT ${api.projectId}, 'secret@person.example', id FROM person`

@@ -5,7 +5,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { isUniqueViolation, notFound, orNotFound } from '../http/answer-errors.ts'
 import type { ScopeObject } from '../../schema/scopes.ts'
 import { object, type Row, writableBody } from '../http/json-schema.ts'
-import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import { byName, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import type { Access } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
@@ -78,7 +78,7 @@ export async function documentRoutes<S extends Schemas> (
   routes.list('/', {
     summary: `List ${plural}`, description: 'By name.', query: pageQuery(searchQueryProperties), item: one
   }, async ({ query }, access) => await selectPage<Stored<S> & { name: string }>(sql, query, {
-    order: 'name', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, keys: [{ by: sql`q.name COLLATE "C"`, kind: 'text' }],
+    order: 'name', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, keys: byName(sql, { name: sql`q.name`, id: sql`q.id` }, access),
     where: sql`q.project_id = ${access.projectId} AND ${matchSearch(sql, sql`q.name`, query.search, access)}`
   }))
 

@@ -43,6 +43,13 @@ t.test('who follows next misses no saved query while others are deleted', async 
   t.match(await call('GET', '~/saved_queries?after=W10'), { status: 400, body: { attr: 'after' } })
 })
 
+t.test('who follows next misses none of those with the same name', async (t) => {
+  const { call } = await api.inNewProject()
+  for (const day of [1, 2, 3]) await call('POST', '~/annotations', { name: 'deploy', at: `2026-11-0${day}T00:00:00Z` })
+  const { body: first } = await call('GET', '~/annotations?limit=2')
+  t.match((await call('GET', first.next.replace(/^https?:\/\/[^/]+/, ''))).body, { count: 3, next: null, results: [{ name: 'deploy', at: '2026-11-03T00:00:00.000Z' }] })
+})
+
 t.test('a name is unique in its project, and errors name the field', async (t) => {
   const one = await api.inNewProject()
   const other = await api.inNewProject()

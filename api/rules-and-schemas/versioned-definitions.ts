@@ -2,7 +2,7 @@ import type { CountedDefinition } from './definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound, orNotFound } from '../http/answer-errors.ts'
 import { optional, type Value } from '../http/json-schema.ts'
-import { matchSearch, newestBy, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import { byName, matchSearch, newestBy, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
 import type { Access } from '../http/personal-key-access.ts'
 import { pageQuery } from '../http/routes.ts'
@@ -37,7 +37,10 @@ export async function listDefinitions<Definition extends object> (
   const { columns, from } = partsOf(sql, kind)
   return await selectPage<Definition>(sql, query, {
     order: kind.table, select: columns, from,
-    keys: kind.order.map(({ column, kind }) => ({ by: sql.unsafe(column), kind })),
+    keys: kind.order.flatMap(({ column, kind }) => {
+      const by = sql.unsafe(column)
+      return kind === 'text' ? byName(sql, { name: by, id: sql`d.id` }, access) : { by, kind }
+    }),
     where: sql`d.project_id = ${access.projectId} AND NOT d.deleted
       AND (${query.active ?? null}::boolean IS NULL OR (d.active_version IS NOT NULL) = ${query.active ?? null})
       AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search, access)}`

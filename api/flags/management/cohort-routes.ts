@@ -9,6 +9,7 @@ import { readNewQuestion, readQuestion } from '../../../engines/questions/read-q
 import type { SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
 import { array, bodyOf, boolean, integer, object, string, timeOrNull, type Value } from '../../http/json-schema.ts'
+import { shownName } from '../../http/list-queries.ts'
 import type { Access } from '../../http/personal-key-access.ts'
 import { idParams } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
@@ -67,9 +68,9 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
 
   routes.get('/', {
     summary: 'List cohorts', description: `By name, at most ${MAX_COHORTS}.`, answer: object({ results: array(one) })
-  }, async (request, { projectId }) => ({
+  }, async (request, access) => ({
     results: (await sql<CohortRow[]>`
-      ${selectCohorts(sql)} WHERE project_id = ${projectId} AND NOT deleted ORDER BY lower(name), id LIMIT ${MAX_COHORTS}`).map(toCohort)
+      ${selectCohorts(sql)} WHERE project_id = ${access.projectId} AND NOT deleted ORDER BY lower(${shownName(sql, sql`name`, access)}), id LIMIT ${MAX_COHORTS}`).map(toCohort)
   }))
 
   routes.get('/:id', {

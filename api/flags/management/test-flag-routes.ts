@@ -12,6 +12,7 @@ import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/fl
 import { orNotFound } from '../../http/answer-errors.ts'
 import { bodyOf, optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
+import { refuseAddresses } from '../../people/mask-mails.ts'
 import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
 import { loadDefinitions } from './load-definitions.ts'
 import { validateFlag } from './validate-flag.ts'
@@ -64,7 +65,9 @@ export async function testFlagRoutes (
     description: 'Every flag, condition and filter, with the value it evaluated and the source of that value. ' +
       "Stored values are read for keys with the scope 'person:read' only.",
     body: testBody, answer: explained
-  }, async ({ body: { draft, ...asked } }, { projectId, scopes }) => {
+  }, async ({ body: { draft, ...asked } }, access) => {
+    const { projectId, scopes } = access
+    refuseAddresses(access, asked)
     const definitions = orNotFound(await loadDefinitions(sql, projectId))
     const set = compileFlagSet(draft === undefined ? definitions : withDraft(definitions, draft))
     return { results: await testFlags({ set, request: readFlagRequest({ ...asked }, 'all'), scopes }, { persons, now }) }
