@@ -22,7 +22,7 @@ const ADDRESS = new RegExp(address('{0,63}', '{0,3}', '{1,255}', '{1,63}'), 'g')
 
 export const ADDRESS_MASK = '***@***'
 
-/** Most texts have none, so this test is all they cost. */
+/** Most texts lack the sign, and cost only this test. */
 const SIGN = /@|0040|%(?:25)*40/
 
 export function maskAddresses (text: string): string {

@@ -537,7 +537,7 @@ async function plantMails (t: Test, api: TestApi): Promise<void> {
   t.match(await api.call('POST', '~/boards', { name: 'of secret@person.example' }), { status: 201 })
   t.match(await api.call('POST', '~/experiments', { name: 'of secret@person.example', feature_flag_key: 'tried' }), { status: 201 })
   t.match(await api.call('POST', '~/event_schemas', { event: 'of secret@person.example', schema: {} }), { status: 201 })
-  // Beside each in the order of what is stored, and not of what a viewer sees.
+  // Names as stored and names as masked sort these differently.
   await api.call('POST', '~/cohorts', { name: 'a', distinct_ids: [] })
   await api.call('POST', '~/saved_queries', { name: 'of a', query: 'SELECT 1' })
   await api.call('POST', '~/questions', { name: 'of a', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
