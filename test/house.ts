@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_981,
+  lines: 90_016,
   serverLines: 5_500,
   platformLines: 3_958,
   trackedFiles: 1_732,
@@ -49,7 +49,7 @@ const LIMITS = {
   longFunctions: 0,
   assertions: 152,
   casts: 272,
-  phrases: 51
+  phrases: 52
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
