@@ -94,7 +94,7 @@ async function sendBuyers (stack: Stack): Promise<void> {
   const variants = Object.keys(rates) as (keyof typeof rates)[]
   const now = Date.now()
   const today = now - now % DAY_MS
-  // Today has 70 % of a day's people by now, whatever the hour: the end of a line is not drawn as a fall to zero.
+  // Today has 70 % of a day's people, whatever the hour: the end of a line is not drawn as a fall to zero.
   const timeOf = (days: number): number => days < DAYS - 1
     ? today + (days - DAYS + 1) * DAY_MS
     : today + (days - DAYS + 1) / 0.7 * (now - today)
