@@ -230,6 +230,35 @@ t.test('an export that was made paused writes backfills, and its windows when it
   t.same((await written()).slice(4), [['04/r2', 4, 'erasure']])
 })
 
+t.test('a backfill that could not be recorded keeps its position in the chain, whatever is planned meanwhile', async (t) => {
+  const { sql, clickhouse, root, waitUntilDone } = await start(t)
+  const { id, folder } = await createExport(sql)
+  for (const hour of ['05', '06']) await insertEvents(clickhouse, 3, () => ({ received_at: at(`${hour}:10`) }))
+  const [person] = await queryRows<{ id: string }>(clickhouse, "SELECT DISTINCT person_id AS id FROM events WHERE distinct_id = 'user-1'")
+  let records = 0
+  const running = startExports({ sql, clickhouse }, {
+    folder: root,
+    async onStep (step) {
+      if (step !== 'record' || ++records !== 2) return
+      await reviseExports(sql, 1, [person?.id ?? ''])
+      throw new Error('Postgres is unavailable')
+    }
+  })
+  t.teardown(async () => await running.stop())
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('07:00')
+  await clickhouse.command({ query: "ALTER TABLE events DELETE WHERE distinct_id = 'user-1' SETTINGS mutations_sync = 1" })
+  await sql`
+    INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+    VALUES (${id}, 'events', ${`${at('05:00')}Z`}, ${`${at('06:00')}Z`}, 0, 'backfill')`
+  await waitFor(async () => (await sql`UPDATE window_tasks SET retry_at = now() WHERE error <> ''`).count === 1)
+  await waitUntilDone('07:00')
+  t.same((await readManifests(path.join(root, folder))).map(({ sequence, file }) => [sequence, file.slice(28, 33)]), [
+    [1, '06/r0'], [2, '05/r0'], [3, '06/r1']
+  ])
+  await promisify(execFile)(process.execPath, ['cli/commands/verify-export.js', root])
+})
+
 t.test('what a filter leaves out is counted; columns are only ever added', async (t) => {
   const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
   const filter = { events: ['order paid', "it's"], where: [{ key: 'amount', operator: 'lt', value: 5 }] }

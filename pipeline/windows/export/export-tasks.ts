@@ -105,7 +105,10 @@ async function waitForCopies (deps: ExportDeps, { to }: TimeWindow, signal: Abor
   }
 }
 
-/** Writes planned revisions in the order in which they were planned, backfills last. */
+/**
+ * Writes planned revisions in the order in which they were planned, backfills last. One that was begun goes first: its
+ * manifest may have the next position in the chain already.
+ */
 async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSignal): Promise<void> {
   const { sql, clickhouse, checked, onStep } = deps
   const target = openTarget(row, deps)
@@ -119,7 +122,7 @@ async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSign
       SELECT id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts FROM export_windows AS w
       WHERE export_id = ${row.id} AND written_at IS NULL AND (sequence IS NULL OR window_to <= ${through}) AND NOT EXISTS (
         SELECT FROM export_windows AS o WHERE o.export_id = w.export_id AND o.table_name = w.table_name
-          AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL) ORDER BY reason = 'backfill', id LIMIT 1`
+          AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL) ORDER BY parts IS NULL, reason = 'backfill', id LIMIT 1`
     if (planned === undefined) return
     if (planned.table !== 'events') await waitForCopies(deps, planned, signal)
     await writeRevision(planned, row, { ...deps, target, signal })

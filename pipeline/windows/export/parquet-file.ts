@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { ClickHouseSettings } from '@clickhouse/client'
+import { ClickHouseError, type ClickHouseSettings, parseError } from '@clickhouse/client'
 import { parquetMetadataAsync } from 'hyparquet'
+import { clickHouseCodeOf } from '../../../platform/clickhouse/clickhouse-errors.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 
 export interface FileFacts {
@@ -47,11 +48,16 @@ const FEW_ROWS: ClickHouseSettings = {
   max_memory_usage: '600000000'
 }
 
+const MEMORY_LIMIT_EXCEEDED = 241
+
+/** Longest description of an error that ClickHouse writes behind the rows of a query, in bytes. */
+const MAX_ERROR_BYTES = 16_384
+
 /**
  * Has ClickHouse answer a query with Parquet, and writes that to a file. Resolves when it is on disk.
  *
  * Blocks are as large as rows were before, so where large events follow small ones the first of theirs may need more
- * memory than it may have. Then, as after any failure, it is tried once with few rows a block.
+ * memory than it may have. Then it is tried once with few rows a block.
  */
 export async function queryToFile (
   clickhouse: ClickHouse, query: string, file: string, signal: AbortSignal
@@ -63,30 +69,39 @@ export async function queryToFile (
     return await saveFile(stream, file, signal)
   }
   return await write({}).catch(async (error: unknown) => {
-    if (signal.aborted) throw error
+    if (clickHouseCodeOf(error) !== MEMORY_LIMIT_EXCEEDED) throw error
     return await write(FEW_ROWS)
   })
 }
 
-/** Writes a Parquet file as it comes. @throws when it is not whole. */
+/** Writes a Parquet file as it comes. @throws when it is not whole: what ClickHouse says of it, if it does. */
 export async function saveFile (content: Readable, file: string, signal: AbortSignal): Promise<FileFacts> {
   const hash = createHash('sha256')
   let byteLength = 0
+  let tail = Buffer.alloc(0)
   await using handle = await open(file, 'w+')
-  await pipeline(content, async (chunks: AsyncIterable<Buffer>) => {
-    for await (const chunk of chunks) {
-      hash.update(chunk)
-      byteLength += chunk.length
-      await handle.writev([chunk])
-    }
-  }, { signal })
-  await handle.sync()
-  const footer = await parquetMetadataAsync({
-    byteLength,
-    async slice (start: number, end = byteLength) {
-      const { buffer } = await handle.read({ buffer: new Uint8Array(end - start), position: start })
-      return buffer.buffer
-    }
-  })
-  return { rows: Number(footer.num_rows), bytes: byteLength, sha256: hash.digest('hex') }
+  try {
+    await pipeline(content, async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) {
+        hash.update(chunk)
+        byteLength += chunk.length
+        tail = Buffer.concat([tail, chunk]).subarray(-MAX_ERROR_BYTES)
+        await handle.writeFile(chunk)
+      }
+    }, { signal })
+    await handle.sync()
+    const footer = await parquetMetadataAsync({
+      byteLength,
+      async slice (start: number, end = byteLength) {
+        const { buffer } = await handle.read({ buffer: new Uint8Array(end - start), position: start })
+        return buffer.buffer
+      }
+    })
+    return { rows: Number(footer.num_rows), bytes: byteLength, sha256: hash.digest('hex') }
+  } catch (error) {
+    // It has answered 200 by then, and the connection may end before all that it wrote is read.
+    for (let rest: Buffer | null; (rest = content.read()) !== null;) tail = Buffer.concat([tail, rest])
+    const described = parseError(tail.subarray(-MAX_ERROR_BYTES).toString())
+    throw described instanceof ClickHouseError ? described : error
+  }
 }
