@@ -51,6 +51,21 @@ t.test('what the pipeline writes with each event or delivery announces nothing',
   t.equal(counts.idle, before + 1)
 })
 
+t.test('work that announces more of itself runs at its interval', async (t) => {
+  let rounds = 0
+  const loop = work.run({
+    everyMs: 500,
+    async run () {
+      rounds++
+      await sql.unsafe(insert('notifications'))
+      return true
+    }
+  })
+  await new Promise((resolve) => setTimeout(resolve, 800))
+  await loop.stop()
+  t.ok(rounds <= 2, `${rounds} rounds`)
+})
+
 t.test('a connection that comes back begins a round: an announcement may have been missed', async (t) => {
   const before = counts.idle
 

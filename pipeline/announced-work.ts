@@ -9,7 +9,7 @@ const CHANNEL = 'millrace_work'
 const IDLE_MS = 15_000
 
 export interface AnnouncedWork extends IntervalOptions {
-  /** Interval of the rounds while there is something to do, in milliseconds. */
+  /** Interval of the rounds while there is something to do, in milliseconds: work may announce more of itself. */
   everyMs: number
   /** @returns whether another round is due after `everyMs`. */
   run: (signal: AbortSignal) => Promise<boolean>
@@ -22,8 +22,8 @@ export type RunAnnounced = (work: AnnouncedWork) => IntervalLoop
 export function listenForWork (
   options: Omit<ListenOptions, 'channel' | 'onChange'>
 ): { run: RunAnnounced, stop: IntervalLoop['stop'] } {
-  const loops: IntervalLoop[] = []
-  const onChange = (): void => { for (const loop of loops) loop.soon(0) }
+  const loops = new Map<IntervalLoop, AnnouncedWork>()
+  const onChange = (): void => loops.forEach(({ everyMs }, loop) => loop.soon(everyMs))
   const { stop } = listenPostgres({ ...options, channel: CHANNEL, onChange })
   return {
     stop,
@@ -37,7 +37,7 @@ export function listenForWork (
           isBusy = await work.run(signal)
         }
       })
-      loops.push(loop)
+      loops.set(loop, work)
       return loop
     }
   }

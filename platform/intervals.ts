@@ -20,7 +20,7 @@ export interface IntervalOptions {
 export interface IntervalLoop {
   /** Begins no further run. Resolves when the running one has ended, or after `stopWithinMs`. */
   stop: () => Promise<void>
-  /** Cuts the pause short: the next run begins after so long at the latest, in milliseconds. Not after a failure. */
+  /** Cuts the pause short: the next run begins so long after the last began, in milliseconds. Not after a failure. */
   soon: (ms: number) => void
 }
 
@@ -39,8 +39,8 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
   const { everyMs, firstAfterMs = 0, run, logger, failure = 'a periodic task failed', stopWithinMs = 1000 } = options
   const stopped = new AbortController()
   const { signal } = stopped
-  /** When the next run was asked for, by the monotonic clock. */
-  let askedAt = Infinity
+  /** When the last run began, and when the next one was asked for, by the monotonic clock. */
+  let [begunAt, askedAt] = [-Infinity, Infinity]
   /** The pause that may be cut short. */
   let pausing: { until: number, woken: AbortController } | null = null
 
@@ -61,7 +61,7 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
   async function loop (): Promise<void> {
     if (firstAfterMs > 0) await pause(jitter(firstAfterMs), signal, { ref: false })
     for (let failures = 0; !signal.aborted;) {
-      askedAt = Infinity
+      [begunAt, askedAt] = [performance.now(), Infinity]
       try {
         await run(signal)
         failures = 0
@@ -79,7 +79,7 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
   const ended = loop()
   return {
     soon (ms) {
-      askedAt = Math.min(askedAt, performance.now() + ms)
+      askedAt = Math.min(askedAt, begunAt + ms)
       if (pausing !== null && askedAt < pausing.until) pausing.woken.abort()
     },
     async stop () {

@@ -62,7 +62,7 @@ export async function storeWarnings (
   if (first === undefined) return
   try {
     // A fetch that asked for more than there is would keep it until it expires. What comes again is not pending.
-    const again = first.redelivered ? await countUnconfirmed(consumer) - 1 : 0
+    const again = first.redelivered ? (await consumer.info()).num_ack_pending - 1 : 0
     const others = Math.min(MAX_MESSAGES - 1, first.info.pending + again)
     if (others > 0) messages.push(...await fetchAll(consumer, { max_messages: others, expires: WAIT_MS }))
     const read = messages.map((message) => readMessage(message, logger))
@@ -93,10 +93,6 @@ async function fetchAll (
   } finally {
     signal?.removeEventListener('abort', stop)
   }
-}
-
-async function countUnconfirmed (consumer: Consumer): Promise<number> {
-  return (await consumer.info(false)).num_ack_pending
 }
 
 /** Made again when the stream was. */

@@ -128,7 +128,6 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   async function round (): Promise<string> {
     try {
       if (isQuiet() && performance.now() - askedAt < QUIET_MS) return 'skipped'
-      askedAt = performance.now()
       if (performance.now() >= sweepsAt) last = undefined
       const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2, limits: deps.limits, last })
       if (outcome.kind === 'done') {
@@ -137,6 +136,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
         written.inc(outcome.definitions)
         warnBeyond(outcome.beyond)
       }
+      askedAt = performance.now()
       rolledUpAt = Date.now()
       lastError = null
       return outcome.kind

@@ -80,6 +80,7 @@ export class MissingCounter {
    * @throws when JetStream does not answer.
    */
   async count (): Promise<MissingReading | null> {
+    // It waits as short as the bucket does: ten seconds later all is counted again.
     const manager = await manageJetStream(this.#connection)
     const { created, state } = await readStreamInfo(manager, EVENTS_STREAM)
     const settled = this.#settled

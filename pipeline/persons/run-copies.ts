@@ -23,7 +23,6 @@ export class CopyRunner {
   waitingBytes = 0
   readonly #deps: { sql: Sql, clickhouse: ClickHouse, metrics: PersonsMetrics, logger: Logger }
   readonly #loop: IntervalLoop
-  #begunAt = -Infinity
 
   constructor (deps: { sql: Sql, clickhouse: ClickHouse, metrics: PersonsMetrics, logger: Logger }) {
     this.#deps = deps
@@ -38,7 +37,7 @@ export class CopyRunner {
 
   /** Call after each transaction that wrote to the outbox. */
   notify (): void {
-    this.#loop.soon(Math.max(0, this.#begunAt + BUSY_MS - performance.now()))
+    this.#loop.soon(BUSY_MS)
   }
 
   /** Resolves once the outbox has room, or the signal fires. */
@@ -53,7 +52,6 @@ export class CopyRunner {
 
   async #copy (signal: AbortSignal): Promise<void> {
     const { metrics, logger } = this.#deps
-    this.#begunAt = performance.now()
     try {
       const { stored, refused } = await drainPersonsOutbox({ ...this.#deps, signal })
       metrics.copiesStored.inc(stored)

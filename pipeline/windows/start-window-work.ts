@@ -1,5 +1,5 @@
 /** What runs at closed windows (exports, alerts, reports), the refresh of cohorts, and the delivery of what is sent. */
-import { type ClickHouse, connectClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { allShardsUrl, type ClickHouse, connectClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -33,11 +33,13 @@ export function startWindowWork (
 ): { stop: () => Promise<unknown> } {
   const { sql, shards: clickhouse, connection, cluster } = stores
   const analyst = analystUrl === '' ? null : connectClickHouse({ url: analystUrl })
+  // The first of the rows may come late: a day has many, and a filter finds few.
+  const patient = connectClickHouse({ url: allShardsUrl(clickhouseUrl, cluster), cluster, requestTimeoutMs: 3_600_000 })
   const { database } = parseClickHouseUrl(clickhouseUrl)
   const windows = startWindows({
     sql, clickhouse, owner: membership.id, runRounds: run, logger,
     kinds: [
-      { list: createListExports({ sql, clickhouse, cluster, folder, metrics }), limit: Infinity },
+      { list: createListExports({ sql, clickhouse: patient, cluster, folder, metrics }), limit: Infinity },
       { list: async () => await listAlertTasks({ sql, analyst, publicUrl }), limit: MAX_ALERTS },
       { list: createListCohorts({ sql, clickhouse, database, logger }), limit: 1 }
     ]
@@ -51,7 +53,7 @@ export function startWindowWork (
   return {
     async stop () {
       await Promise.all([windows.stop(), events.stop(), deliveries.stop()])
-      await Promise.all([sender.close(), analyst?.close()])
+      await Promise.all([sender.close(), patient.close(), analyst?.close()])
     }
   }
 }

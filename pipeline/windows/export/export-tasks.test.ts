@@ -259,6 +259,25 @@ t.test('a backfill that could not be recorded keeps its position in the chain, w
   await promisify(execFile)(process.execPath, ['cli/commands/verify-export.js', root])
 })
 
+t.test('windows by schedule go before a backfill, also those that are closed while it runs', async (t) => {
+  const { sql, clickhouse, root, waitUntilDone } = await start(t)
+  const { id, folder } = await createExport(sql)
+  await sql`
+    INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+    SELECT ${id}, 'events', at, at + interval '1 hour', 0, 'backfill' FROM unnest(${['03', '04', '05', '06'].map((hour) => `${at(`${hour}:00`)}Z`)}::timestamptz[]) AS at`
+  let written = 0
+  const running = startExports({ sql, clickhouse }, {
+    folder: root,
+    async onStep (step) { if (step === 'next' && ++written === 2) await completeThrough(clickhouse, '08:00') }
+  })
+  t.teardown(async () => await running.stop())
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('08:00')
+  t.same((await readManifests(path.join(root, folder))).map(({ file, reason }) => `${file.slice(28, 30)} ${reason}`), [
+    '06 schedule', '03 backfill', '07 schedule', '04 backfill', '05 backfill'
+  ])
+})
+
 t.test('what a filter leaves out is counted; columns are only ever added', async (t) => {
   const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
   const filter = { events: ['order paid', "it's"], where: [{ key: 'amount', operator: 'lt', value: 5 }] }

@@ -87,7 +87,8 @@ function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
       for (const table of tables) {
         await sql`
           INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
-          VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule') ON CONFLICT DO NOTHING`
+          VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule')
+          ON CONFLICT (export_id, table_name, window_from, revision) DO UPDATE SET reason = 'schedule' WHERE export_windows.written_at IS NULL`
       }
       const through = await inTurn({ ...deps, signal }, async () => await planLateRows(deps, row))
       await writePlanned(row, deps, signal)
@@ -106,8 +107,8 @@ async function waitForCopies (deps: ExportDeps, { to }: TimeWindow, signal: Abor
 }
 
 /**
- * Writes planned revisions in the order in which they were planned, backfills last. One that was begun goes first: its
- * manifest may have the next position in the chain already.
+ * Writes planned revisions in the order in which they were planned, but backfills only while no window is due. One that
+ * was begun goes first: its manifest may have the next position in the chain already.
  */
 async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSignal): Promise<void> {
   const { sql, clickhouse, checked, onStep } = deps
@@ -115,14 +116,17 @@ async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSign
   await clearScratch(target.scratch)
   if (!checked.has(row.id)) await recordUnknownManifests(row, { sql, target, signal })
   checked.add(row.id)
-  const through = await readCompleteThrough(clickhouse) ?? new Date(0)
   for (;;) {
     signal.throwIfAborted()
+    const through = await readCompleteThrough(clickhouse) ?? new Date(0)
     const [planned] = await sql<PlannedRevision[]>`
       SELECT id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts FROM export_windows AS w
       WHERE export_id = ${row.id} AND written_at IS NULL AND (sequence IS NULL OR window_to <= ${through}) AND NOT EXISTS (
         SELECT FROM export_windows AS o WHERE o.export_id = w.export_id AND o.table_name = w.table_name
-          AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL) ORDER BY parts IS NULL, reason = 'backfill', id LIMIT 1`
+          AND o.window_from = w.window_from AND o.revision < w.revision AND o.written_at IS NULL)
+        AND (reason <> 'backfill' OR parts IS NOT NULL OR ${row.paused} OR NOT EXISTS (
+          SELECT FROM window_tasks WHERE subject = ${`export:${row.id}`} AND done_through + ${`1 ${row.schedule}`}::interval <= ${through}))
+      ORDER BY parts IS NULL, reason = 'backfill', id LIMIT 1`
     if (planned === undefined) return
     if (planned.table !== 'events') await waitForCopies(deps, planned, signal)
     await writeRevision(planned, row, { ...deps, target, signal })

@@ -2,7 +2,7 @@
  * Manifests in the target that Postgres does not know, as after its restore from a backup. Their positions in the chain
  * are recorded before a further one is made: it follows the last of all. A window of them is adopted when it is closed.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { windowAt } from '../window-task.ts'
@@ -53,5 +53,5 @@ async function readManifest (
   const content = await target.read(`${folder}/${table}/${name}`, signal)
   const found = content === null ? '' : await text(content)
   const manifest = parseManifest(found, `${folder}/${table}/${name}`, { table, ...window, revision: Number(revision) })
-  return { manifest, sha256: createHash('sha256').update(found).digest('hex') }
+  return { manifest, sha256: hash('sha256', found) }
 }

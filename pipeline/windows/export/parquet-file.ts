@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { ClickHouseError, type ClickHouseSettings, parseError } from '@clickhouse/client'
 import { parquetMetadataAsync } from 'hyparquet'
-import { clickHouseCodeOf } from '../../../platform/clickhouse/clickhouse-errors.ts'
+import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 
 export interface FileFacts {
@@ -48,8 +48,6 @@ const FEW_ROWS: ClickHouseSettings = {
   max_memory_usage: '600000000'
 }
 
-const MEMORY_LIMIT_EXCEEDED = 241
-
 /** Longest description of an error that ClickHouse writes behind the rows of a query, in bytes. */
 const MAX_ERROR_BYTES = 16_384
 
@@ -69,7 +67,7 @@ export async function queryToFile (
     return await saveFile(stream, file, signal)
   }
   return await write({}).catch(async (error: unknown) => {
-    if (clickHouseCodeOf(error) !== MEMORY_LIMIT_EXCEEDED) throw error
+    if (classifyClickHouseError(error).name !== 'MEMORY_LIMIT_EXCEEDED') throw error
     return await write(FEW_ROWS)
   })
 }

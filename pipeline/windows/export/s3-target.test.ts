@@ -29,8 +29,8 @@ async function startS3 (
   const server = createServer((request, response) => {
     const handle = async (): Promise<void> => {
       const key = decodeURIComponent(request.url ?? '').slice('/lake/'.length)
-      if (failing !== 0) response.writeHead(failing).end('<Error><Code>SlowDown</Code></Error>')
-      else if (request.headers['if-none-match'] === '*' && await s3.store.existsObject('lake', key)) {
+      if (failing !== 0 && failing !== 412) response.writeHead(failing).end('<Error><Code>SlowDown</Code></Error>')
+      else if (request.headers['if-none-match'] === '*' && (failing === 412 || await s3.store.existsObject('lake', key))) {
         request.resume()
         response.writeHead(412).end('<Error><Code>PreconditionFailed</Code></Error>')
       } else answer(request, response)
@@ -99,4 +99,10 @@ t.test('windows go to S3; while it refuses them they wait, with the reason', asy
   t.match(manifest, { rows: 20, files: [{ name: 'r0.parquet', rows: 20 }] })
   const stored = `read_parquet('${path.join(s3.files, `${key}.parquet._S3rver_object`)}')`
   t.same(await askDuckDb(`SELECT CAST(count(DISTINCT uuid) AS INTEGER) AS rows FROM ${stored}`), [{ rows: 20 }])
+
+  // A service that takes no condition for a condition that fails.
+  s3.fail(412)
+  await completeThrough(clickhouse, '08:00')
+  await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error LIKE '%hour=07/r0.manifest.json cannot be created%'`).length === 1)
+  t.same(await sql`SELECT FROM export_windows WHERE written_at IS NOT NULL`, [{}])
 })

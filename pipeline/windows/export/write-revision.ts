@@ -7,9 +7,10 @@
  * 4. files of the revision before are removed
  * 5. the revision is recorded as written
  */
-import { createHash, randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import type { Readable } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
@@ -93,7 +94,7 @@ export async function writeRevision (planned: PlannedRevision, job: ExportSettin
   await onStep?.('remove files')
   await removeSuperseded(planned, job, deps, folder)
   await onStep?.('record')
-  await recordWritten(planned, deps.sql, manifest, sha256Of(content))
+  await recordWritten(planned, deps.sql, manifest, hash('sha256', content))
 }
 
 /**
@@ -216,8 +217,8 @@ async function recordContents (
   const gained: number[] = []
   let rows = 0
   for (let at = 0; at < found.length; at += 8) {
-    const hash = found.readUInt32LE(at)
-    if (!known.has(hash)) gained.push(hash)
+    const person = found.readUInt32LE(at)
+    if (!known.has(person)) gained.push(person)
     rows += found.readUInt32LE(at + 4) / persons.length
   }
   const added = Buffer.from(Uint32Array.from(gained).buffer)
@@ -242,12 +243,16 @@ async function createFile (name: string, query: string, deps: RevisionDeps): Pro
     await onStep?.('create file')
     if (await target.create(name, file, made.sha256, signal)) return made
     // From a run that died: it is whole, and nobody may replace it.
-    const content = await target.read(name, signal)
-    if (content === null) throw new Error(`${name} was there and is not any more`)
-    return await saveFile(content, file, signal)
+    return await saveFile(await openCreated(target, name, signal), file, signal)
   } finally {
     await rm(file, { force: true })
   }
+}
+
+async function openCreated (target: ExportTarget, name: string, signal: AbortSignal): Promise<Readable> {
+  const content = await target.read(name, signal)
+  if (content === null) throw new Error(`${name} cannot be created in the target, nor read from it`)
+  return content
 }
 
 async function readText (target: ExportTarget, name: string, signal: AbortSignal): Promise<string | null> {
@@ -260,8 +265,8 @@ async function createText (target: ExportTarget, name: string, content: string, 
   const file = path.join(target.scratch, randomUUID())
   try {
     await writeFile(file, content, { flush: true })
-    if (await target.create(name, file, sha256Of(content), signal)) return content
-    return await readText(target, name, signal) ?? content
+    if (await target.create(name, file, hash('sha256', content), signal)) return content
+    return await text(await openCreated(target, name, signal))
   } finally {
     await rm(file, { force: true })
   }
@@ -290,8 +295,4 @@ async function recordWritten (
       UPDATE export_windows SET person_hashes = '', files = '[]' WHERE table_name = ${table} AND window_from = ${from}
         AND revision < ${revision} AND export_id = (SELECT export_id FROM export_windows WHERE id = ${id})`
   })
-}
-
-function sha256Of (content: string): string {
-  return createHash('sha256').update(content).digest('hex')
 }
