@@ -8,8 +8,11 @@ const CHANNEL = 'millrace_work'
 /** Interval of rounds without an announcement while there is nothing to do, in milliseconds: one may be missed. */
 const IDLE_MS = 15_000
 
+/** Shortest interval of announced rounds, in milliseconds: some work announces more of itself. */
+const ANNOUNCED_MS = 1000
+
 export interface AnnouncedWork extends IntervalOptions {
-  /** Interval of the rounds while there is something to do, in milliseconds: work may announce more of itself. */
+  /** Interval of the rounds while there is something to do, in milliseconds. */
   everyMs: number
   /** @returns whether another round is due after `everyMs`. */
   run: (signal: AbortSignal) => Promise<boolean>
@@ -23,7 +26,7 @@ export function listenForWork (
   options: Omit<ListenOptions, 'channel' | 'onChange'>
 ): { run: RunAnnounced, stop: IntervalLoop['stop'] } {
   const loops = new Map<IntervalLoop, AnnouncedWork>()
-  const onChange = (): void => loops.forEach(({ everyMs }, loop) => loop.soon(everyMs))
+  const onChange = (): void => loops.forEach(({ everyMs }, loop) => loop.soon(Math.min(everyMs, ANNOUNCED_MS)))
   const { stop } = listenPostgres({ ...options, channel: CHANNEL, onChange })
   return {
     stop,

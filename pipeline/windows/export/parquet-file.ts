@@ -48,9 +48,6 @@ const FEW_ROWS: ClickHouseSettings = {
   max_memory_usage: '600000000'
 }
 
-/** Longest description of an error that ClickHouse writes behind the rows of a query, in bytes. */
-const MAX_ERROR_BYTES = 16_384
-
 /**
  * Has ClickHouse answer a query with Parquet, and writes that to a file. Resolves when it is on disk.
  *
@@ -76,6 +73,7 @@ export async function queryToFile (
 export async function saveFile (content: Readable, file: string, signal: AbortSignal): Promise<FileFacts> {
   const hash = createHash('sha256')
   let byteLength = 0
+  // The last bytes may describe an error of ClickHouse, which has answered 200 by then.
   let tail = Buffer.alloc(0)
   await using handle = await open(file, 'w+')
   try {
@@ -83,7 +81,7 @@ export async function saveFile (content: Readable, file: string, signal: AbortSi
       for await (const chunk of chunks) {
         hash.update(chunk)
         byteLength += chunk.length
-        tail = Buffer.concat([tail, chunk]).subarray(-MAX_ERROR_BYTES)
+        tail = Buffer.concat([tail, chunk]).subarray(-16_384)
         await handle.writeFile(chunk)
       }
     }, { signal })
@@ -97,9 +95,9 @@ export async function saveFile (content: Readable, file: string, signal: AbortSi
     })
     return { rows: Number(footer.num_rows), bytes: byteLength, sha256: hash.digest('hex') }
   } catch (error) {
-    // It has answered 200 by then, and the connection may end before all that it wrote is read.
+    // The connection may end before they are read.
     for (let rest: Buffer | null; (rest = content.read()) !== null;) tail = Buffer.concat([tail, rest])
-    const described = parseError(tail.subarray(-MAX_ERROR_BYTES).toString())
+    const described = parseError(tail.toString())
     throw described instanceof ClickHouseError ? described : error
   }
 }
