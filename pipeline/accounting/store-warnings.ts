@@ -4,7 +4,7 @@ import { type ClickHouse, insertRows } from '../../platform/clickhouse/connect-c
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { sourceOf, toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../../schema/wire/ingestion-warnings.ts'
+import { sourceOf, toWarningRow, WARNINGS_TABLE, type WarningsMessage } from '../../schema/wire/ingestion-warnings.ts'
 import { toTraceRow, TRACES_TABLE } from '../../schema/wire/event-traces.ts'
 import { WARNINGS_CONSUMER, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 
@@ -66,19 +66,13 @@ export async function storeWarnings (
     const others = Math.min(MAX_MESSAGES - 1, first.info.pending + again)
     if (others > 0) messages.push(...await fetchAll(consumer, { max_messages: others, expires: WAIT_MS }))
     const read = messages.map((message) => readMessage(message, logger))
-    await insert(TRACES_TABLE, read.flatMap(toTraces))
-    const totals = read.flatMap(({ source, totals: own }) => own.map((total) => ({ source, total })))
-    await insert(WARNINGS_TABLE, mergeTotals(totals))
+    await insertRows(clickhouse, TRACES_TABLE, read.flatMap(toTraces))
+    await insertRows(clickhouse, WARNINGS_TABLE, mergeTotals(read))
   } catch (error) {
     for (const message of messages) message.nak()
     throw error
   }
   for (const message of messages) message.ack()
-
-  async function insert (table: string, values: Record<string, unknown>[]): Promise<void> {
-    if (values.length === 0) return
-    await insertRows(clickhouse, table, values)
-  }
 }
 
 async function fetchAll (
@@ -113,11 +107,6 @@ async function openConsumer (connection: NatsConnection): Promise<Consumer> {
   }
 }
 
-interface SourceTotal {
-  source: string
-  total: WarningTotal
-}
-
 /** Never throws: a foreign message would be redelivered indefinitely. */
 function readMessage (message: JsMsg, logger: Logger): WarningsMessage {
   try {
@@ -137,11 +126,12 @@ function toTraces ({ source, drops = [] }: WarningsMessage): Record<string, unkn
 }
 
 /** One row for each total, the highest, with the samples of all. */
-function mergeTotals (totals: readonly SourceTotal[]): Record<string, unknown>[] {
-  const groups = Map.groupBy(totals, ({ source, total }) =>
+function mergeTotals (read: readonly WarningsMessage[]): Record<string, unknown>[] {
+  const sent = read.flatMap(({ source, totals }) => totals.map((total) => ({ source, total })))
+  const groups = Map.groupBy(sent, ({ source, total }) =>
     `${sourceOf(source, total)} ${total.projectId} ${total.minute} ${total.reason}`)
   return [...groups.values()].map((alike) => {
-    const [{ source, total }] = alike as [SourceTotal]
+    const [{ source, total }] = alike as [typeof sent[number]]
     return toWarningRow(source, {
       ...total,
       count: Math.max(...alike.map((each) => each.total.count)),

@@ -77,10 +77,9 @@ export class MissingCounter {
 
   /**
    * @returns the current count; null while partitions are being claimed.
-   * @throws when JetStream does not answer.
+   * @throws when JetStream does not answer in the 2.5 s of any request: this one is repeated soon.
    */
   async count (): Promise<MissingReading | null> {
-    // It waits as short as the bucket does: ten seconds later all is counted again.
     const manager = await manageJetStream(this.#connection)
     const { created, state } = await readStreamInfo(manager, EVENTS_STREAM)
     const settled = this.#settled
@@ -111,18 +110,17 @@ export class MissingCounter {
   async #readNumbers (manager: JetStreamManager): Promise<StreamNumbers | null> {
     const { created, state } = await readStreamInfo(manager, EVENTS_STREAM, { subjects_filter: '>' })
     const stream = Date.parse(created).toString(36)
-    const partitions = [...(await this.#records.list()).keys()]
-    if (partitions.length === 0) return null
-    const subjects = partitions.map((partition) => subjectOf(partition))
-    if (Object.keys(state.subjects ?? {}).some((subject) => !subjects.includes(subject))) return null
+    const writers = new Map([...(await this.#records.list()).keys()].map((partition) => {
+      const [eventClass, number] = partition.split('.') as [EventClass, string]
+      return [eventsSubject(eventClass, Number(number)), writerConsumer(eventClass, Number(number))]
+    }))
+    if (writers.size === 0 || Object.keys(state.subjects ?? {}).some((subject) => !writers.has(subject))) return null
 
     let waiting = 0
-    for (const partition of partitions) {
-      const [eventClass, number] = partition.split('.') as [EventClass, string]
-      const name = writerConsumer(eventClass, Number(number))
-      const consumer = await manager.consumers.info(EVENTS_STREAM, name).catch(() => null)
+    for (const [subject, writer] of writers) {
+      const consumer = await manager.consumers.info(EVENTS_STREAM, writer).catch(() => null)
       // It is being re-created; a partition that is no longer written has none, and nothing waits in it.
-      if (consumer === null && state.subjects?.[subjectOf(partition)] !== undefined) return null
+      if (consumer === null && state.subjects?.[subject] !== undefined) return null
       waiting += (consumer?.num_pending ?? 0) + (consumer?.num_ack_pending ?? 0)
     }
     const records = await this.#records.list()
@@ -162,9 +160,4 @@ function judge (before: MissingMessages, now: StreamNumbers): { known: MissingMe
 function newMissing ({ stream, since, last }: StreamNumbers): MissingMessages {
   const isFromStart = Object.values(since).every((from) => from === 0)
   return { stream, since, last, again: 0, before: isFromStart ? 0 : null, missing: 0, found: null }
-}
-
-function subjectOf (partition: string): string {
-  const [eventClass, number] = partition.split('.') as [EventClass, string]
-  return eventsSubject(eventClass, Number(number))
 }

@@ -56,7 +56,7 @@ export async function queryRows<T> (
 /** For inserts into any table but `events`: a user's view that fails, which is reported, does not fail them. */
 export const PAST_USER_VIEWS = { materialized_views_ignore_errors: 1 } as const
 
-/** Inserts rows, and returns when they are stored: on a cluster, by every shard they belong to. */
+/** Inserts rows, if any, and returns when they are stored: on a cluster, by every shard they belong to. */
 export async function insertRows (
   clickhouse: Pick<ClickHouse, 'insert'>, table: string, values: readonly Record<string, unknown>[]
 ): Promise<void> {
