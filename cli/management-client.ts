@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Credentials, findRunningStack } from '../embedded/data-dir/stack-access.ts'
 import { parseStoredJson } from '../engines/body/parse-json.ts'
-import { errorCode, HttpError, type HttpErrorBody, MillraceError } from '../engines/errors.ts'
+import { errorCode, HttpError, type HttpErrorBody, MillraceError, reasonOf } from '../engines/errors.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import type { paths } from '../console/api.generated.d.ts'
 import type { Answer } from '../console/api-types.ts'
@@ -57,12 +57,6 @@ export async function findManagementApi (
   const key = named.key === '' && stack !== undefined ? await readOwnKey(dataDir) : named.key
   if (key !== '') return { url, key }
   throw new MillraceError('MILLRACE_KEY_MISSING', `no personal API key for ${url}: pass --key, or set MILLRACE_KEY, or set MILLRACE_DATA_DIR to the data directory of a stack on this machine`)
-}
-
-/** What `fetch` itself says is "fetch failed"; the socket's error is below it. */
-function reasonOf (error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  return error.cause === undefined ? error.message : reasonOf(error.cause)
 }
 
 async function readOwnKey (dataDir: string): Promise<string> {

@@ -117,6 +117,12 @@ export function errorCode (error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
+/** What `fetch` itself says is "fetch failed"; the socket's error is below it. */
+export function reasonOf (error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message || errorCode(error) : reasonOf(error.cause)
+}
+
 /** Whether an error is a bug of this process: one of JavaScript or Node, without the code of a socket or a driver. */
 export function isBug (error: unknown): boolean {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined

@@ -77,6 +77,9 @@ t.test('an object is created once, read, and removed; a wrong key is refused', a
   await t.rejects(wrong.create(name, file, hash, never), {
     message: /S3 answered PUT of raw\/1\/warehouse.* with 403 SignatureDoesNotMatch/
   })
+  await t.rejects(openS3Target({ ...settings, endpoint: 'http://127.0.0.1:2' }).read(name, never), {
+    message: 'http://127.0.0.1:2 did not answer GET: connect ECONNREFUSED 127.0.0.1:2'
+  })
 })
 
 t.test('windows go to S3; while it refuses them they wait, with the reason', async (t) => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { AwsClient } from 'aws4fetch'
+import { reasonOf } from '../../../engines/errors.ts'
 import type { ExportTarget } from './export-target.ts'
 
 export interface S3Settings {
@@ -49,7 +50,7 @@ export function openS3Target (settings: S3Settings): ExportTarget {
     const place = query === undefined ? `/${key}` : `?${new URLSearchParams(query).toString()}`
     const response = await client.fetch(`${endpoint}/${bucket}${place}`, {
       method, headers, ...body === undefined ? {} : { body }, redirect: 'error', signal: AbortSignal.any([signal, AbortSignal.timeout(ms)])
-    })
+    }).catch((error: unknown) => { throw new Error(`${endpoint} did not answer ${method}: ${reasonOf(error)}`, { cause: error }) })
     if (response.ok) return response
     if (allowed.includes(response.status)) {
       await response.body?.cancel()
