@@ -77,7 +77,7 @@ export class MissingCounter {
 
   /**
    * @returns the current count; null while partitions are being claimed.
-   * @throws when JetStream does not answer in the 2.5 s of any request: this one is repeated soon.
+   * @throws when JetStream does not answer within 2.5 s, as any request of ours: the next count is soon enough.
    */
   async count (): Promise<MissingReading | null> {
     const manager = await manageJetStream(this.#connection)
