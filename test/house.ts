@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 90_016,
+  lines: 90_019,
   serverLines: 5_500,
   platformLines: 3_958,
   trackedFiles: 1_732,
@@ -48,7 +48,7 @@ const LIMITS = {
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 152,
-  casts: 272,
+  casts: 271,
   phrases: 51
 } satisfies Record<keyof House, number>
 
