@@ -1,5 +1,6 @@
 /** Erases everything of distinct ids, with or without a person, or events by a filter; the record names nobody. */
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { fieldsOf, isFields } from '../../engines/fields.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -11,6 +12,7 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { type ErasableEvent, erasedCondition, type ErasedEvents, type ErasureRow, hashErased, matchesErased } from '../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { anonymisePersons } from './anonymise-persons.ts'
 import { type ErasedPersons, removePersons } from './delete-person.ts'
 
@@ -29,6 +31,9 @@ export interface Erasure {
 /** Uuids per query: they are sent in the URL, which servers limit to a megabyte. */
 const CHUNK_IDS = 1000
 
+/** How often it is counted at most; persons who keep getting ids must not prevent their erasure. */
+const COUNTS = 3
+
 export async function findErased (
   sql: Sql | TransactionSql, projectId: number, asked: readonly string[]
 ): Promise<ErasedPersons> {
@@ -43,7 +48,7 @@ export async function findErased (
 }
 
 /** Counts what changes under the persons lock. */
-export async function countKnown (
+async function countKnown (
   sql: Sql | TransactionSql, { projectId, ids, persons, uuids }: ErasedPersons
 ): Promise<Found[]> {
   const rowIds = persons.map(({ id }) => id)
@@ -60,8 +65,8 @@ export async function countKnown (
 }
 
 /** Counts what the pipeline will delete: in ClickHouse, and in the queue of notifications. Takes long. */
-export async function countLater (
-  { sql, clickhouse }: { sql: Sql | TransactionSql, clickhouse: ClickHouse },
+async function countLater (
+  { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse },
   { projectId, ids, uuids }: ErasedPersons, filter?: ErasedEvents | null
 ): Promise<Found[]> {
   if (filter != null) {
@@ -91,7 +96,7 @@ const NAMED_WITHIN = 20_000
 
 /** The number of notifications that name a distinct id as that of an event. */
 export async function countQueued (
-  sql: Sql | TransactionSql, projectId: number, ids: readonly string[]
+  sql: Sql, projectId: number, ids: readonly string[]
 ): Promise<number> {
   const [row] = await sql<[{ count: number }]>`
     SELECT count(*)::int AS count FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND type IN ('event', 'events')
@@ -105,22 +110,54 @@ function toFound (counts: Readonly<Record<string, number>>): Found[] {
 }
 
 /**
+ * Counts what an erasure concerns, and records it unless this is a dry run. ClickHouse is asked before the persons lock,
+ * which is not held while it counts: it counts again when the persons have other ids by then.
+ *
+ * @returns null when the project does not exist.
+ */
+export async function countAndRecord (
+  deps: { sql: Sql, clickhouse: ClickHouse }, projectId: number, erasure: Erasure, dryRun: boolean
+): Promise<RecordedErasure | { id: null, ids: string[], found: Found[] } | null> {
+  const isByFilter = erasure.filter != null
+  let counted = await findErased(deps.sql, projectId, erasure.ids)
+  for (let attempt = 1; ; attempt++) {
+    const before = counted
+    const later = await countLater(deps, before, erasure.filter)
+      .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events') })
+    const countAll = async (erased: ErasedPersons, sql: Sql | TransactionSql): Promise<Found[]> =>
+      isByFilter ? later : [...later, ...await countKnown(sql, erased)]
+    if (dryRun) return { id: null, ids: before.ids, found: await countAll(before, deps.sql) }
+    const record = await recordErasure(deps.sql, projectId, erasure, async (erased, transaction) => {
+      if (attempt >= COUNTS || isDeepStrictEqual(erased, before)) return await countAll(erased, transaction)
+      counted = erased
+      return null
+    })
+    if (record !== null || counted === before) return record
+  }
+}
+
+interface RecordedErasure { id: number, deletion: number, ids: string[], found: Found[] }
+
+/**
  * Deletes them in Postgres and records the erasure; the pipeline deletes the rest. What was on its way is left out by
  * the record.
  *
- * @param count  What the record has as found; under the lock, as another erasure may have come before.
- * @returns the id of the record, and all distinct ids that it concerns; null when the project does not exist.
+ * @param count  What the record has as found; under the lock, as another erasure may have come before. With null
+ *   nothing is erased.
+ * @returns the id of the record, and all distinct ids that it concerns; null when nothing is erased, or the project
+ *   does not exist.
  */
 export async function recordErasure (
   sql: Sql, projectId: number, { ids: asked, filter = null, removed = null, again }: Erasure,
-  count?: (erased: ErasedPersons, transaction: TransactionSql) => Promise<Found[]>
-): Promise<{ id: number, deletion: number, ids: string[], found: Found[] } | null> {
+  count: (erased: ErasedPersons, transaction: TransactionSql) => Promise<Found[] | null> = async () => []
+): Promise<RecordedErasure | null> {
   return await sql.begin(async (transaction) => {
     const version = (await lockPersons(transaction, [projectId])).get(projectId)
     if (version === undefined) return null
     const erased = await findErased(transaction, projectId, asked)
     const { ids, uuids } = erased
-    const found = await count?.(erased, transaction) ?? []
+    const found = await count(erased, transaction)
+    if (found === null) return null
     if (removed === null) {
       await removePersons(transaction, erased, version)
       await transaction`DELETE FROM groups WHERE project_id = ${projectId} AND group_key = ANY (${ids})`

@@ -1,8 +1,7 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { invalidField } from '../../engines/errors.ts'
-import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { toErasedEvents } from '../../schema/wire/erased-ids.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
@@ -12,8 +11,8 @@ import { array, bodyOf, object, type Row, string, timeOrNull, type Value } from 
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
-import { type ErasedPersons, waitForDeletion } from './delete-person.ts'
-import { countKnown, countLater, eraseLetters, type Erasure, findErased, type Found, recordErasure } from './erase-persons.ts'
+import { waitForDeletion } from './delete-person.ts'
+import { countAndRecord, eraseLetters, type Erasure } from './erase-persons.ts'
 import { appendErasures } from './erasure-file.ts'
 import { eventFilterSchema, findMatchingIds, personFilterSchema, toEventFilter } from './matching-persons.ts'
 
@@ -63,28 +62,21 @@ export async function erasureRoutes (
     body: bodySchema, answer: answerSchema, config: { hasSecretBody: true }
   }, async ({ body }, { projectId }) => {
     const { dry_run: dryRun = false } = body
-    const describe = (error: unknown): never => { throw describeClickHouseError(error, 'which has the events') }
-    const erasure = await findAsked(clickhouse, projectId, body).catch(describe)
+    const erasure = await findAsked(clickhouse, projectId, body)
+      .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events') })
     const { filter } = erasure
-    const before = await findErased(sql, projectId, erasure.ids)
-    const later = await countLater(deps, before, filter).catch(describe)
-    const count = async (erased: ErasedPersons, sql: Sql | TransactionSql): Promise<Found[]> => {
-      const isSame = isDeepStrictEqual(erased, before)
-      const then = isSame ? later : await countLater({ sql, clickhouse }, erased, filter).catch(describe)
-      return filter == null ? [...then, ...await countKnown(sql, erased)] : then
-    }
-    const record = dryRun ? null : orNotFound(await recordErasure(sql, projectId, erasure, count))
+    const record = orNotFound(await countAndRecord(deps, projectId, erasure, dryRun))
+    const { ids, found } = record
     // The next backup adds what cannot be written now.
-    if (record !== null && deps.backupFolder) await appendErasures(sql, deps.backupFolder).catch(() => {})
-    const { ids, found } = record ?? { ids: before.ids, found: await count(before, sql) }
+    if (record.id !== null && deps.backupFolder) await appendErasures(sql, deps.backupFolder).catch(() => {})
     const letters = await askStream(nats, { count: 0, shared: [] }, async (connection) =>
       await eraseLetters(connection, projectId, { ids, filter }, dryRun))
     const all = [...found, { where: 'dead_letters', count: letters.count }]
-    if (record !== null) await sql`UPDATE erasures SET found = ${sql.json(all)}::jsonb WHERE id = ${record.id}`
+    if (record.id !== null) await sql`UPDATE erasures SET found = ${sql.json(all)}::jsonb WHERE id = ${record.id}`
     return {
-      id: record?.id ?? null, distinct_ids: ids, found: all,
+      id: record.id, distinct_ids: ids, found: all,
       not_searched: listUnsearched(projectId, ids, letters.shared),
-      done_at: record === null ? null : await waitForDeletion(sql, record.deletion, WAIT_MS)
+      done_at: record.id === null ? null : await waitForDeletion(sql, record.deletion, WAIT_MS)
     }
   })
 

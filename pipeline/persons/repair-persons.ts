@@ -112,7 +112,7 @@ async function repair (seen: Request, attempt: Attempt, deps: RepairDeps, signal
   const { id, project } = seen
   // Before the lock, as an ingest process or the pipeline may be behind for long.
   if (!await isComplete(clickhouse, Math.max(seen.requestedAt, Date.now() - MAX_LAG_BEFORE_MS))) return false
-  if (!await isApplied(project, attempt, deps)) return false
+  if (!await isApplied(project, attempt, deps) || await isAnonymising(sql, project)) return false
   try {
     await readRelated(sql, clickhouse, seen)
     const left = await sql.begin(async (transaction) => {
@@ -120,7 +120,7 @@ async function repair (seen: Request, attempt: Attempt, deps: RepairDeps, signal
       const version = (await lockPersons(transaction, [project])).get(project)
       // Under the lock: it may be done, an erasure deletes it, and anonymising renames its ids.
       const [request] = await transaction<Request[]>`SELECT ${columns(transaction)} FROM person_repairs WHERE id = ${id} AND done_at IS NULL`
-      if (request === undefined || version === undefined) return null
+      if (request === undefined || version === undefined || await isAnonymising(transaction, project)) return null
       const at = version / 1000
       for (const deadline = Date.now() + MAX_LAG_MS; !await isComplete(clickhouse, at); await pause(100, signal)) {
         if (Date.now() > deadline || signal.aborted) throw new MillraceError('MILLRACE_REPAIR_WAITS', 'accepted events are not all stored yet', { action: 'retry' })
@@ -184,6 +184,12 @@ async function isApplied (project: number, attempt: Attempt, { sql, connection }
   const [progress] = await sql<{ last: number }[]>`
     SELECT last_sequence AS last FROM persons_progress WHERE partition = ${partition}`
   return (progress?.last ?? 0) >= attempt.sequence
+}
+
+/** Whether stored events have former ids of somebody: what these set would be missing. */
+async function isAnonymising (sql: SqlTemplates, project: number): Promise<boolean> {
+  return (await sql`
+    SELECT 1 FROM person_deletions WHERE swept_at IS NULL AND anonymised IS NOT NULL AND project_id = ${project} LIMIT 1`).length > 0
 }
 
 /** The person of a request, all that merges, also refused and undone ones, relate to it, and their updates. */

@@ -1,4 +1,5 @@
 /** Questions in the console: put together, drawn, saved and opened again, in a real browser on the real stack. */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Locator, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
@@ -11,10 +12,14 @@ const { stack, browser, open, home } = await openProject(t)
 
 /** Of six people who searched, four in Austria and two in Chile, three and none ordered, two minutes later. */
 const searched = ['at1', 'at2', 'at3', 'at4', 'cl1', 'cl2']
-const at = (minutes: number): string => new Date(Date.now() - 3_600_000 + minutes * 60_000).toISOString()
+const ordersAt = 120_000
+// All of them today (UTC), also in its first hour: on Mondays yesterday is last week.
+await delay(Math.max(0, ordersAt - Date.now() % 86_400_000))
+const sentAt = Date.now()
+const at = (ms: number): string => new Date(Math.max(sentAt - 3_600_000, sentAt - sentAt % 86_400_000) + ms).toISOString()
 await send(stack, [
   ...searched.map((id) => ({ event: 'search', distinct_id: id, timestamp: at(0), properties: { $geoip_country_code: id.startsWith('at') ? 'AT' : 'CL' } })),
-  ...searched.slice(0, 3).map((id, index) => ({ event: 'order', distinct_id: id, timestamp: at(2), properties: { amount: index === 2 ? '2,5' : index + 0.5, $geoip_country_code: 'AT' } })),
+  ...searched.slice(0, 3).map((id, index) => ({ event: 'order', distinct_id: id, timestamp: at(ordersAt), properties: { amount: index === 2 ? '2,5' : index + 0.5, $geoip_country_code: 'AT' } })),
   { event: HOSTILE[0]!, distinct_id: 'x', properties: { [HOSTILE[0]!]: HOSTILE[1] } }
 ])
 const count = async (): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = ${stack.project}`))[0]!.n)

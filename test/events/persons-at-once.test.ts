@@ -20,22 +20,32 @@ const stores = await startPersonsStores(t, { projects: 0 })
 const { sql, connection, clickhouse: { client } } = stores
 await client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3) + INTERVAL 1 DAY, (now64(3), '')" })
 const nats = createNatsOnDemand({ url: stores.nats.url, logger: testLogger })
-const { call, projectId } = await createTestApi(t, { clickhouse: client, nats }, { sql, url: stores.databaseUrl })
+/** Called before the API asks ClickHouse. */
+let onQuery = async (): Promise<unknown> => await Promise.resolve()
+const clickhouse = new Proxy(client, {
+  get: (target, name) => name === 'query'
+    ? async (options: Parameters<typeof client.query>[0]) => {
+      await onQuery()
+      return await target.query(options)
+    }
+    : Reflect.get(target, name).bind?.(target) ?? Reflect.get(target, name)
+})
+const { call, projectId } = await createTestApi(t, { clickhouse, nats }, { sql, url: stores.databaseUrl })
 const INTERVALS = { pollIntervalMs: 50 }
 
-/** Somebody with three distinct ids. @returns the events that merged the second and the third. */
+/** Somebody with three distinct ids, of which the second set a property. @returns the events that merged it and the third. */
 async function insertPerson (name: string): Promise<{ uuid: string, merges: string[] }> {
   const uuid = personUuid(projectId, name)
   const others = [`${name}-tab`, `${name}-pc`]
   await sql`
-    WITH person AS (INSERT INTO persons (project_id, uuid, created_at) VALUES (${projectId}, ${uuid}, '2026-01-01') RETURNING id)
+    WITH person AS (INSERT INTO persons (project_id, uuid, created_at, properties) VALUES (${projectId}, ${uuid}, '2026-01-01', '{"plan":"pro"}') RETURNING id)
     INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) SELECT ${projectId}, each, id FROM person, unnest(${[name, ...others]}::text[]) AS each`
-  const values = others.map((other, i) => ({
-    project_id: projectId, uuid: randomUUID(), event: '$create_alias', distinct_id: name, properties: JSON.stringify({ alias: other }),
-    timestamp: `2026-01-01 00:00:0${i}`, received_at: `2026-01-01 00:00:0${i}`
+  const merged = others.map((alias) => ({ event: '$create_alias', distinct_id: name, properties: JSON.stringify({ alias }) }))
+  const values = [...merged, { event: 'paid', distinct_id: others[0], properties: '{"$set":{"plan":"pro"}}' }].map((each, i) => ({
+    project_id: projectId, uuid: randomUUID(), ...each, timestamp: `2026-01-01 00:00:0${i}`, received_at: `2026-01-01 00:00:0${i}`
   }))
   await client.insert({ table: 'events', format: 'JSONEachRow', values })
-  return { uuid, merges: values.map((each) => each.uuid) }
+  return { uuid, merges: values.slice(0, 2).map((each) => each.uuid) }
 }
 
 /** Those of the product may all be waiting. */
@@ -132,11 +142,33 @@ t.test('of two erasures of somebody one finds the person; it is as of the erasur
   t.same(personsFound(await sendAtOnce([erase('hal', true), erase('hal', true)])), [0, 1])
 
   // Another request has split an id off.
-  const [erased] = await sendAtOnce([erase('ida')], async (transaction) => await transaction`
-    WITH person AS (INSERT INTO persons (project_id, uuid) VALUES (${projectId}, ${personUuid(projectId, 'ida-tab')}) RETURNING id)
-    UPDATE person_distinct_ids SET person_id = person.id FROM person WHERE project_id = ${projectId} AND distinct_id = 'ida-tab'`)
+  let counts = 0
+  const [erased] = await sendAtOnce([erase('ida')], async (transaction) => {
+    onQuery = async () => {
+      counts++
+      await t.resolves(own`SELECT FROM persons_projects WHERE project_id = ${projectId} FOR UPDATE NOWAIT`, 'nobody waits for ClickHouse')
+    }
+    return await transaction`
+      WITH person AS (INSERT INTO persons (project_id, uuid) VALUES (${projectId}, ${personUuid(projectId, 'ida-tab')}) RETURNING id)
+      UPDATE person_distinct_ids SET person_id = person.id FROM person WHERE project_id = ${projectId} AND distinct_id = 'ida-tab'`
+  })
+  t.equal(counts, 1, 'it counted again')
   t.same(erased!.body.distinct_ids.sort(), ['ida', 'ida-pc'])
   t.equal((await sql`SELECT 1 FROM person_distinct_ids WHERE distinct_id = 'ida-tab'`).length, 1)
+})
+
+t.test('somebody who keeps getting distinct ids is erased', async (t) => {
+  await insertPerson('joy')
+  const persons = stores.start(INTERVALS)
+  t.teardown(async () => { await persons.stop() })
+  onQuery = async () => await sql`
+    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id)
+    SELECT ${projectId}, ${randomUUID()}, person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = 'joy'`
+  const { status, body } = await erase('joy')()
+  onQuery = async () => {}
+  t.equal(status, 200)
+  t.equal(body.distinct_ids.length, 6)
+  t.same([...await sql`SELECT distinct_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ANY (${body.distinct_ids})`], [])
 })
 
 t.test('what is being erased does not come back under a random id', async (t) => {
@@ -154,4 +186,45 @@ t.test('what is being erased does not come back under a random id', async (t) =>
   await (await jetstreamManager(connection)).streams.purge(EVENTS_STREAM)
   t.match((await anonymised).body, { done_at: String })
   t.match(await queryRows(client, "SELECT count() AS n FROM events WHERE event = 'late'"), [{ n: '0' }])
+})
+
+t.test('who is deleted or split while events are still being anonymised does not come back, and loses nothing', async (t) => {
+  const persons = stores.start(INTERVALS)
+  t.teardown(async () => { await persons.stop() })
+  const names = ['kim', 'lea', 'mia', 'ned']
+  const uuids = new Map<string, string>()
+  for (const name of names) {
+    uuids.set(name, (await insertPerson(name)).uuid)
+    const properties = JSON.stringify({ email: `${name}@example.com` })
+    await client.insert({
+      table: 'events', format: 'JSONEachRow',
+      values: [{ project_id: projectId, uuid: randomUUID(), event: 'mailed', distinct_id: name, timestamp: '2026-01-01 00:00:00', received_at: '2026-01-01 00:00:00', properties }]
+    })
+  }
+  // Their events are renamed after an earlier erasure, which waits for a message.
+  await jetstream(connection).publish(eventsSubject('live', 0), 'on its way')
+  t.match((await call('POST', '~/erasures', { events: { event: 'none' } })).body, { done_at: String })
+  const readOpen = async () => await sql<{ ids: Record<string, string>, persons: Record<string, string> }[]>`
+    SELECT anonymised->'ids' AS ids, anonymised->'persons' AS persons FROM person_deletions WHERE swept_at IS NULL AND filter IS NULL`
+  const requests = names.map(async (name) => await erase(name, true)())
+  await waitFor(async () => (await readOpen()).length === names.length)
+  const by = Object.assign({}, ...(await readOpen()).flatMap(({ ids, persons }) => [ids, persons]))
+  requests.push(
+    call('DELETE', `~/persons/${by[uuids.get('kim')!]}?delete_events=true`),
+    call('POST', '~/erasures', { events: { distinct_id: by.lea } }),
+    call('POST', '~/erasures', { distinct_ids: [by.mia], anonymise: true, remove_properties: ['email'] }),
+    split(by[uuids.get('ned')!], by['ned-tab'])()
+  )
+  const countOpen = async (): Promise<number> => (await sql`SELECT 1 FROM person_deletions WHERE swept_at IS NULL`).length
+  await waitFor(async () => await countOpen() === 8)
+  await t.rejects(waitFor(async () => await countOpen() < 8, { timeoutMs: 1000 }), 'each waits')
+  await (await jetstreamManager(connection)).streams.purge(EVENTS_STREAM)
+  t.same((await Promise.all(requests)).map(({ status }) => status), [200, 200, 200, 200, 204, 200, 200, 200])
+  await waitFor(async () => await countOpen() === 0)
+  t.same(await queryRows(client, "SELECT event, properties FROM events WHERE event = 'mailed' ORDER BY properties DESC"), [
+    { event: 'mailed', properties: '{}' }, { event: 'mailed', properties: '{"email":"ned@example.com"}' }
+  ])
+  const properties = sql`SELECT properties FROM persons JOIN person_distinct_ids AS own ON person_id = persons.id WHERE`
+  t.match(await sql`${properties} distinct_id = ${by['ned-tab']}`, [{ properties: { plan: 'pro' } }])
+  t.match(await sql`${properties} distinct_id = ${by.ned} AND persons.properties = '{}'`, [{}])
 })

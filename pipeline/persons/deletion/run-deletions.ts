@@ -93,11 +93,15 @@ async function forgetOnceMore (sql: Sql): Promise<void> {
 /** @returns whether there were any. */
 async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<boolean> {
   const { sql, connection, logger } = deps
-  // What was to be deleted before must not come back under a random id.
-  const open = await sql<PersonDeletion[]>`
-    SELECT ${selectDeletion(sql)} FROM person_deletions AS deletion WHERE swept_at IS NULL AND NOT (anonymised IS NOT NULL AND EXISTS (
-      SELECT FROM person_deletions AS earlier WHERE earlier.swept_at IS NULL AND earlier.id < deletion.id AND earlier.with_events
-        AND earlier.project_id = deletion.project_id AND (earlier.filter IS NOT NULL OR earlier.person_uuids && deletion.person_uuids)))
+  // What was to be deleted before must not come back under a random id, nor what got one after it is deleted.
+  const open = await sql<(PersonDeletion & { isEarliest: boolean })[]>`
+    SELECT ${selectDeletion(sql)}, earlier.count = 0 AS "isEarliest" FROM person_deletions AS deletion CROSS JOIN LATERAL (
+      SELECT count(*) AS count, count(*) FILTER (WHERE earlier.done_at IS NULL) AS not_done
+      FROM person_deletions AS earlier WHERE earlier.swept_at IS NULL AND earlier.id < deletion.id AND earlier.with_events
+        AND earlier.project_id = deletion.project_id AND num_nonnulls(earlier.anonymised, deletion.anonymised) > 0
+        AND (num_nonnulls(earlier.filter, deletion.filter) > 0 OR deletion.person_uuids && (earlier.person_uuids
+          || ARRAY(SELECT value::uuid FROM jsonb_each_text(earlier.anonymised->'persons'))))) AS earlier
+    WHERE swept_at IS NULL AND CASE WHEN anonymised IS NULL THEN not_done ELSE earlier.count END = 0
     ORDER BY id LIMIT 100`
   if (open.length === 0) return false
   // Without NATS the rows are deleted all the same; the last pass comes later.
@@ -110,7 +114,7 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
     // Spools hold the watermark back.
     const isComplete = !deletion.isErasure ||
       ((await readCompleteThrough(deps.clickhouse))?.getTime() ?? 0) > requestedAt
-    const isLast = !deletion.withEvents || (requestedAt < arrivedUntil && isComplete)
+    const isLast = deletion.isEarliest && (!deletion.withEvents || (requestedAt < arrivedUntil && isComplete))
     // Deleted already; the last pass waits for the events in flight.
     if (deletion.doneAt !== null && !isLast) continue
     const isDone = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS }).catch((error: unknown) => {
