@@ -12,6 +12,7 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { type ErasableEvent, erasedCondition, type ErasedEvents, type ErasureRow, hashErased, matchesErased } from '../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
+import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { anonymisePersons } from './anonymise-persons.ts'
 import { type ErasedPersons, removePersons } from './delete-person.ts'
@@ -95,9 +96,7 @@ const NAMED = '"distinct_id":("(?:[^"\\\\]|\\\\.)*")'
 const NAMED_WITHIN = 20_000
 
 /** The number of notifications that name a distinct id as that of an event. */
-export async function countQueued (
-  sql: Sql, projectId: number, ids: readonly string[]
-): Promise<number> {
+export async function countQueued (sql: Sql, projectId: number, ids: readonly string[]): Promise<number> {
   const [row] = await sql<[{ count: number }]>`
     SELECT count(*)::int AS count FROM notifications JOIN targets AS t ON t.id = target_id WHERE t.project_id = ${projectId} AND type IN ('event', 'events')
       AND EXISTS (SELECT FROM regexp_matches(left(data, ${NAMED_WITHIN}), ${NAMED}, CASE type WHEN 'events' THEN 'g' ELSE '' END) AS named
@@ -109,34 +108,37 @@ function toFound (counts: Readonly<Record<string, number>>): Found[] {
   return Object.entries(counts).map(([where, count]) => ({ where, count }))
 }
 
+interface RecordedErasure { id: number, deletion: number, ids: string[], found: Found[] }
+
 /**
- * Counts what an erasure concerns, and records it unless this is a dry run. ClickHouse is asked before the persons lock,
- * which is not held while it counts: it counts again when the persons have other ids by then.
+ * Counts what an erasure concerns, and erases it unless this is a dry run. The persons lock is not held while
+ * ClickHouse counts, so it counts again when the persons have other ids by then. Dead letters come first: later, nobody
+ * could find the other ids of a person. Without NATS nothing is erased, and the same request can be repeated.
  *
- * @returns null when the project does not exist.
+ * @returns also the dead letters that have events of others; null when the project does not exist.
  */
-export async function countAndRecord (
-  deps: { sql: Sql, clickhouse: ClickHouse }, projectId: number, erasure: Erasure, dryRun: boolean
-): Promise<RecordedErasure | { id: null, ids: string[], found: Found[] } | null> {
-  const isByFilter = erasure.filter != null
-  let counted = await findErased(deps.sql, projectId, erasure.ids)
-  for (let attempt = 1; ; attempt++) {
-    const before = counted
-    const later = await countLater(deps, before, erasure.filter)
+export async function erasePersons (
+  { sql, clickhouse, nats }: { sql: Sql, clickhouse: ClickHouse, nats: NatsOnDemand },
+  projectId: number, erasure: Erasure, dryRun: boolean
+): Promise<{ id?: number, deletion?: number, ids: string[], found: Found[], shared: number[] } | null> {
+  let erased = await findErased(sql, projectId, erasure.ids)
+  for (let attempt = 1, letters = 0; ; attempt++) {
+    const before = erased
+    const later = await countLater({ sql, clickhouse }, before, erasure.filter)
       .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events') })
+    const { count, shared } = await askStream(nats, { count: 0, shared: [] }, async (connection) =>
+      await eraseLetters(connection, projectId, { ...erasure, ids: before.ids }, dryRun))
+    letters += count
     const countAll = async (erased: ErasedPersons, sql: Sql | TransactionSql): Promise<Found[]> =>
-      isByFilter ? later : [...later, ...await countKnown(sql, erased)]
-    if (dryRun) return { id: null, ids: before.ids, found: await countAll(before, deps.sql) }
-    const record = await recordErasure(deps.sql, projectId, erasure, async (erased, transaction) => {
-      if (attempt >= COUNTS || isDeepStrictEqual(erased, before)) return await countAll(erased, transaction)
-      counted = erased
-      return null
+      [...later, ...erasure.filter == null ? await countKnown(sql, erased) : [], { where: 'dead_letters', count: letters }]
+    if (dryRun) return { ids: before.ids, found: await countAll(before, sql), shared }
+    const record = await recordErasure(sql, projectId, erasure, async (now, transaction) => {
+      erased = now
+      return attempt === COUNTS || isDeepStrictEqual(now, before) ? await countAll(now, transaction) : null
     })
-    if (record !== null || counted === before) return record
+    if (record !== null || erased === before) return record && { ...record, shared }
   }
 }
-
-interface RecordedErasure { id: number, deletion: number, ids: string[], found: Found[] }
 
 /**
  * Deletes them in Postgres and records the erasure; the pipeline deletes the rest. What was on its way is left out by
@@ -144,8 +146,7 @@ interface RecordedErasure { id: number, deletion: number, ids: string[], found: 
  *
  * @param count  What the record has as found; under the lock, as another erasure may have come before. With null
  *   nothing is erased.
- * @returns the id of the record, and all distinct ids that it concerns; null when nothing is erased, or the project
- *   does not exist.
+ * @returns the record, with all distinct ids that it concerns; null when nothing is erased, or the project is gone.
  */
 export async function recordErasure (
   sql: Sql, projectId: number, { ids: asked, filter = null, removed = null, again }: Erasure,

@@ -4,7 +4,7 @@ import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { toErasedEvents } from '../../schema/wire/erased-ids.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
-import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
+import type { NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { orNotFound } from '../http/answer-errors.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, bodyOf, object, type Row, string, timeOrNull, type Value } from '../http/json-schema.ts'
@@ -12,7 +12,7 @@ import { newestBy, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { waitForDeletion } from './delete-person.ts'
-import { countAndRecord, eraseLetters, type Erasure } from './erase-persons.ts'
+import { erasePersons, type Erasure } from './erase-persons.ts'
 import { appendErasures } from './erasure-file.ts'
 import { eventFilterSchema, findMatchingIds, personFilterSchema, toEventFilter } from './matching-persons.ts'
 
@@ -49,10 +49,8 @@ const answerSchema = object({
 interface ErasureDeps { sql: Sql, clickhouse: ClickHouse, nats: NatsOnDemand, publicUrl: string, backupFolder?: string }
 
 /** Erases everything of distinct ids, and keeps a record that names nobody. */
-export async function erasureRoutes (
-  app: FastifyInstance, deps: ErasureDeps
-): Promise<void> {
-  const { sql, clickhouse, nats, publicUrl } = deps
+export async function erasureRoutes (app: FastifyInstance, deps: ErasureDeps): Promise<void> {
+  const { sql, clickhouse, publicUrl } = deps
   const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
   app.addSchema(erasureSchema)
 
@@ -61,22 +59,15 @@ export async function erasureRoutes (
     description: 'For `distinct_ids`, with or without a person, or for matching `persons`, erases: events, the persons with all their distinct ids, samples of warnings, queued notifications, dead letters, groups with such a key, and rows of exports. For `events`, erases only matching events. A restored backup, an import, a replay or an old spool does not bring erased data back.',
     body: bodySchema, answer: answerSchema, config: { hasSecretBody: true }
   }, async ({ body }, { projectId }) => {
-    const { dry_run: dryRun = false } = body
     const erasure = await findAsked(clickhouse, projectId, body)
       .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events') })
-    const { filter } = erasure
-    const record = orNotFound(await countAndRecord(deps, projectId, erasure, dryRun))
-    const { ids, found } = record
+    const erased = await erasePersons(deps, projectId, erasure, body.dry_run === true)
+    const { id = null, deletion, ids, found, shared } = orNotFound(erased)
     // The next backup adds what cannot be written now.
-    if (record.id !== null && deps.backupFolder) await appendErasures(sql, deps.backupFolder).catch(() => {})
-    const letters = await askStream(nats, { count: 0, shared: [] }, async (connection) =>
-      await eraseLetters(connection, projectId, { ids, filter }, dryRun))
-    const all = [...found, { where: 'dead_letters', count: letters.count }]
-    if (record.id !== null) await sql`UPDATE erasures SET found = ${sql.json(all)}::jsonb WHERE id = ${record.id}`
+    if (id !== null && deps.backupFolder) await appendErasures(sql, deps.backupFolder).catch(() => {})
     return {
-      id: record.id, distinct_ids: ids, found: all,
-      not_searched: listUnsearched(projectId, ids, letters.shared),
-      done_at: record.id === null ? null : await waitForDeletion(sql, record.deletion, WAIT_MS)
+      id, distinct_ids: ids, found, not_searched: listUnsearched(projectId, ids, shared),
+      done_at: deletion === undefined ? null : await waitForDeletion(sql, deletion, WAIT_MS)
     }
   })
 

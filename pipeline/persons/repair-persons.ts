@@ -188,8 +188,7 @@ async function isApplied (project: number, attempt: Attempt, { sql, connection }
 
 /** Whether stored events have former ids of somebody: what these set would be missing. */
 async function isAnonymising (sql: SqlTemplates, project: number): Promise<boolean> {
-  return (await sql`
-    SELECT 1 FROM person_deletions WHERE swept_at IS NULL AND anonymised IS NOT NULL AND project_id = ${project} LIMIT 1`).length > 0
+  return (await sql`SELECT 1 FROM person_deletions WHERE swept_at IS NULL AND anonymised IS NOT NULL AND project_id = ${project}`).length > 0
 }
 
 /** The person of a request, all that merges, also refused and undone ones, relate to it, and their updates. */
