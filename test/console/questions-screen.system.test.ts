@@ -16,7 +16,8 @@ const ordersAt = 120_000
 // All of them today (UTC), also in its first hour: on Mondays yesterday is last week.
 await delay(Math.max(0, ordersAt - Date.now() % 86_400_000))
 const sentAt = Date.now()
-const at = (ms: number): string => new Date(Math.max(sentAt - 3_600_000, sentAt - sentAt % 86_400_000) + ms).toISOString()
+const begunAt = Math.max(sentAt - 3_600_000, sentAt - sentAt % 86_400_000)
+const at = (ms: number): string => new Date(begunAt + ms).toISOString()
 await send(stack, [
   ...searched.map((id) => ({ event: 'search', distinct_id: id, timestamp: at(0), properties: { $geoip_country_code: id.startsWith('at') ? 'AT' : 'CL' } })),
   ...searched.slice(0, 3).map((id, index) => ({ event: 'order', distinct_id: id, timestamp: at(ordersAt), properties: { amount: index === 2 ? '2,5' : index + 0.5, $geoip_country_code: 'AT' } })),
