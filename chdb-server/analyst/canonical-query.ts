@@ -47,7 +47,7 @@ export async function findOwnersFunctions (pool: SessionPool, names: string[], s
 /** @returns the columns of the answer's only row. */
 async function askEngine (pool: SessionPool, unwanted: AbortSignal, sql: string): Promise<string[]> {
   try {
-    const { bytes } = await pool.during(unwanted, async () => await pool.with(PLAIN, async (session) => await session.run(sql, 'TSV')))
+    const { bytes } = await pool.lend(unwanted, PLAIN, async (session) => await session.run(sql, 'TSV'))
     return Buffer.from(bytes).toString('latin1').slice(0, -1).split('\t').map((text) => unescapeSql(text))
   } catch (error) {
     if (!(error instanceof Error)) throw error

@@ -18,12 +18,6 @@ export interface PoolOptions {
   settings: Settings
 }
 
-/** What a query wants a session for. */
-interface Lending {
-  stops: { unwanted: AbortController }
-  state: SessionState
-}
-
 /** How long an ended query may take to end, in milliseconds, before nobody waits for it any more. */
 export const OVERDUE_MS = 500
 
@@ -71,15 +65,6 @@ export class SessionPool {
     })
   }
 
-  /**
-   * Does a query's work on a session in the state that the query wants.
-   *
-   * @throws {QueryError} 202 when too many queries wait already, 394 when the query is cancelled while it waits.
-   */
-  async lend<T> ({ stops, state }: Lending, work: (session: EngineSession) => Promise<T>): Promise<T> {
-    return await this.during(stops.unwanted.signal, async () => await this.with(state, work))
-  }
-
   /** Gives the permit to the next in the queue. */
   leave (): void {
     const next = this.#waiting.shift()
@@ -88,11 +73,12 @@ export class SessionPool {
   }
 
   /**
-   * Does work under a permit. When the signal fires and the work goes on, its place is given to the next one.
+   * Does work on a session in the wanted state, under a permit. When the signal fires and the work goes on, its place
+   * is given to the next one.
    *
-   * @throws {QueryError} as `enter` does.
+   * @throws {QueryError} 202 when too many wait already; 394 when the signal fires while waiting.
    */
-  async during<T> (signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  async lend<T> (signal: AbortSignal, state: SessionState, work: (session: EngineSession) => Promise<T>): Promise<T> {
     await this.enter(signal)
     let isOverdue = false
     let timer: NodeJS.Timeout | undefined
@@ -106,7 +92,7 @@ export class SessionPool {
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     try {
-      return await work()
+      return await this.#with(state, work)
     } finally {
       signal.removeEventListener('abort', onAbort)
       clearInterval(timer)
@@ -115,11 +101,14 @@ export class SessionPool {
     }
   }
 
-  /** Does work on a session in the wanted state; only between `enter` and `leave`. */
-  async with<T> (state: SessionState, work: (session: EngineSession) => Promise<T>): Promise<T> {
+  async #with<T> (state: SessionState, work: (session: EngineSession) => Promise<T>): Promise<T> {
     const session = await this.#take(state)
     try {
+      await session.moveTo(state)
       return await work(session)
+    } catch (error) {
+      await session.releaseTables()
+      throw error
     } finally {
       if (session.dirty) session.close()
       else this.#idle.push(session)
@@ -137,14 +126,7 @@ export class SessionPool {
     const isReadOnly = 'readonly' in settings
     // A read-only session cannot be changed; make room for the new one.
     if (isReadOnly && this.#idle.length >= size) this.#idle.shift()!.close()
-    const session = (isReadOnly ? undefined : this.#idle.pop()) ??
+    return (isReadOnly ? undefined : this.#idle.pop()) ??
       await this.#engine.openSession(settings, isReadOnly ? state.settings : undefined)
-    try {
-      await session.moveTo(state)
-      return session
-    } catch (error) {
-      session.close()
-      throw error
-    }
   }
 }

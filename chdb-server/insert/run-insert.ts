@@ -25,7 +25,7 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
   if (compression === undefined) throw new QueryError(344, `Content-Encoding ${encoding} is not supported`)
   const body = await spoolBody(parts.storage.spool, insert.rows)
   try {
-    const result = await parts.storage.pools.insert.lend(query, async (session) => {
+    const result = await parts.storage.pools.insert.lend(query.stops.unwanted.signal, query.state, async (session) => {
       await session.setParams(query.request.params)
       query.record.mark = session.mark
       const running = session.run(buildInsertFrom(insert, body.path, compression))

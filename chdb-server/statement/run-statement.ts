@@ -40,7 +40,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
 
   query.isRead = statement.kind === 'select' || statement.kind === 'show'
   const pool = query.user === 'analyst' ? parts.storage.pools.analyst : parts.storage.pools.owner
-  const run = async (): Promise<void> => await pool.lend(query, async (session) => {
+  const run = async (): Promise<void> => await pool.lend(query.stops.unwanted.signal, query.state, async (session) => {
     const endWatch = query.user === 'analyst' ? endOvertime(query, session, () => parts.queries.restart(query.record)) : undefined
     try {
       await session.setParams(params)

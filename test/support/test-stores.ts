@@ -58,8 +58,7 @@ export async function createTestClickHouse (t: TestContext): Promise<TestClickHo
   const server = connectClickHouse({ url: serverUrl })
   const client = connectClickHouse({ url: url.href })
   t.teardown(async () => {
-    // Not dropped: a connection refers to the tables of its last failed SELECT until its next query, and meanwhile
-    // ClickHouse looks for their end without a pause, on a whole core. The files go with the server.
+    // Detached is enough: the files go with the server.
     await server.command({ query: `DETACH DATABASE IF EXISTS ${database}` }).catch((error: unknown) => {
       if (!(error instanceof ClickHouseError && error.code === TABLES_IN_USE)) throw error
     })
