@@ -88,7 +88,7 @@ async function findCohort ({ stack }: BenchContext, name: string, times: number)
   })
   const { id } = await response.json() as { id: number }
   const find = async (): Promise<{ people: string, took: number, error: string }[]> =>
-    await stack.sql`SELECT people, took, error FROM cohort_refreshes WHERE cohort_id = ${id}`
+    await stack.sql`SELECT people, took, error FROM cohort_refreshes WHERE cohort_id = ${id} AND (refreshed_at IS NOT NULL OR error <> '')`
   await waitFor(async () => (await find()).length > 0, { timeoutMs: 180_000, everyMs: 500 })
   const [found] = await find()
   if (found === undefined || found.error !== '') throw new Error(`${name}: ${found?.error}`)
