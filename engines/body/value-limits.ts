@@ -52,17 +52,17 @@ const BEGINS_VALUE = new Uint8Array(256)
 for (const character of '[{,') BEGINS_VALUE[character.charCodeAt(0)] = 1
 
 /** Average sampling interval, bytes. */
-const STEP = 32.5
+const STEP = 128.5
 
 /**
  * Whether JSON text seems to have more values than the event loop should parse. Characters within texts count as well.
- * Looks at some bytes, chosen at random so that no pattern escapes: 0.05 ms a megabyte, and 3 % off at the limit.
+ * Looks at some bytes, chosen at random so that no pattern escapes: 0.02 ms a megabyte, and 6 % off at the limit.
  */
 export function isDense (json: Uint8Array): boolean {
   if (json.length <= MAX_SMALL_VALUES) return false
   let random = Math.floor(Math.random() * 0x1_0000_0000)
   let found = 0
-  for (let at = 0; at < json.length; at += 1 + (random >>> 26)) {
+  for (let at = 0; at < json.length; at += 1 + (random >>> 24)) {
     random = Math.imul(random, 1_664_525) + 1_013_904_223
     if (BEGINS_VALUE[json[at] ?? 0] === 1) found++
   }

@@ -137,7 +137,8 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
       const value = sent[name]
       // Values within `$set` and the like are within the properties of the event, too.
       if (kind === 'e' && !isDeep && typeof value === 'object') isDeep = isDeeperThan(value, MAX_PROPERTY_DEPTH)
-      const edge = findEdge(tree, shape, kind, prefix === '' ? name : prefix + name, name)
+      const key = prefix === '' ? name : prefix + name
+      const edge = shape.edges[kind]?.get(key) ?? addEdge(tree, shape, kind, key, name)
       if (edge === OVERLONG) undescribed = name
       if (edge.name === null) continue
       if (edge.isReplaced) replaced = name
@@ -191,22 +192,19 @@ function textOf (tree: Tree, shape: Shape): string {
   return shape.text
 }
 
-function findEdge (tree: Tree, shape: Shape, kind: Kind, key: string, name: string): Edge {
-  const edges = shape.edges[kind] ??= new Map<string, Edge>()
-  let edge = edges.get(key)
-  if (edge === undefined) {
-    if (Buffer.byteLength(name) > MAX_NAME_BYTES) return OVERLONG
-    const entry = cleanEntry(key, kind)
-    edge = {
-      rule: nameRuleOf(name),
-      name: kind === 'e' && SKIPPED.has(name) ? null : entry,
-      isReplaced: entry !== key,
-      promotedIndex: kind === 'e' ? PROMOTED_INDEXES.get(name) ?? -1 : -1,
-      next: {}
-    }
-    edges.set(key, edge)
-    tree.nodes++
+function addEdge (tree: Tree, shape: Shape, kind: Kind, key: string, name: string): Edge {
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return OVERLONG
+  const entry = cleanEntry(key, kind)
+  const edge: Edge = {
+    rule: nameRuleOf(name),
+    name: kind === 'e' && SKIPPED.has(name) ? null : entry,
+    isReplaced: entry !== key,
+    promotedIndex: kind === 'e' ? PROMOTED_INDEXES.get(name) ?? -1 : -1,
+    next: {}
   }
+  const edges = shape.edges[kind] ??= new Map<string, Edge>()
+  edges.set(key, edge)
+  tree.nodes++
   return edge
 }
 
