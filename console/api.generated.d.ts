@@ -1463,26 +1463,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/exports/progress": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Retrieve the progress of all exports
-         * @description Requires the scope project:read.
-         */
-        get: operations["getProjectsByProjectIdExportsProgress"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/feature_flags": {
         parameters: {
             query?: never;
@@ -3602,6 +3582,13 @@ export interface components {
                 uuid: string;
             } | null;
             description: string;
+            /**
+             * Format: date-time
+             * @description End of the last window that was written; null: none yet.
+             */
+            done_through: string | null;
+            /** @description Error of the last attempt; empty if it succeeded. */
+            error: string;
             /** @description Event filter; null: all events. Manifests count the events it excludes. */
             filter: {
                 /**
@@ -3620,11 +3607,23 @@ export interface components {
                     value?: unknown;
                 }[];
             } | null;
+            /** @description Folder of its files in the target. */
+            folder: string;
             id: number;
+            /** @description Time since the end of the oldest unwritten window; 0 while paused. */
+            lag_seconds: number;
             /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
             /** @description true: no windows are written until it resumes; erasures are still applied. */
             paused: boolean;
+            progress: {
+                bytes: number;
+                /** @description Files of the newest revisions. */
+                files: number;
+                /** @description Revisions that are still to be written. */
+                planned: number;
+                rows: number;
+            };
             /**
              * @description Window length; windows are aligned to UTC. Cannot be changed.
              * @enum {string}
@@ -3653,31 +3652,6 @@ export interface components {
             team_id: number;
             /** Format: date-time */
             updated_at: string;
-        };
-        ExportProgress: {
-            bytes: number;
-            /**
-             * Format: date-time
-             * @description The watermark: windows that end before it are closed. Null: unknown.
-             */
-            complete_through: string | null;
-            /**
-             * Format: date-time
-             * @description End of the last window that was written; null: none yet.
-             */
-            done_through: string | null;
-            /** @description Error of the last attempt; empty if it succeeded. */
-            error: string;
-            /** @description Files of the newest revisions. */
-            files: number;
-            /** @description Folder of its files in the target. */
-            folder: string;
-            id: number;
-            /** @description Time since the end of the oldest unwritten window; 0 while paused. */
-            lag_seconds: number;
-            /** @description Revisions that are still to be written. */
-            planned: number;
-            rows: number;
         };
         ExportWindow: {
             bytes: number;
@@ -9122,6 +9096,8 @@ export interface operations {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
                     description?: string;
+                    readonly done_through?: unknown;
+                    readonly error?: unknown;
                     /** @description Event filter; null: all events. Manifests count the events it excludes. */
                     filter?: {
                         /**
@@ -9140,11 +9116,14 @@ export interface operations {
                             value?: unknown;
                         }[];
                     } | null;
+                    readonly folder?: unknown;
                     readonly id?: unknown;
+                    readonly lag_seconds?: unknown;
                     /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
                     /** @description true: no windows are written until it resumes; erasures are still applied. */
                     paused?: boolean;
+                    readonly progress?: unknown;
                     /**
                      * @description Window length; windows are aligned to UTC. Cannot be changed.
                      * @enum {string}
@@ -9249,6 +9228,8 @@ export interface operations {
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
                     description?: string;
+                    readonly done_through?: unknown;
+                    readonly error?: unknown;
                     /** @description Event filter; null: all events. Manifests count the events it excludes. */
                     filter?: {
                         /**
@@ -9267,11 +9248,14 @@ export interface operations {
                             value?: unknown;
                         }[];
                     } | null;
+                    readonly folder?: unknown;
                     readonly id?: unknown;
+                    readonly lag_seconds?: unknown;
                     /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
                     /** @description true: no windows are written until it resumes; erasures are still applied. */
                     paused?: boolean;
+                    readonly progress?: unknown;
                     /**
                      * @description Window length; windows are aligned to UTC. Cannot be changed.
                      * @enum {string}
@@ -9387,31 +9371,6 @@ export interface operations {
                         /** @description Link to the previous page, with the same filters. */
                         previous: string | null;
                         results: components["schemas"]["ExportWindow"][];
-                    };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdExportsProgress: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        results: components["schemas"]["ExportProgress"][];
                     };
                 };
             };

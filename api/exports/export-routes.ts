@@ -56,10 +56,32 @@ const fields = {
   paused: { type: 'boolean', description: 'true: no windows are written until it resumes; erasures are still applied.' }
 } as const
 
+const ofTask = (column: string): string => `(SELECT ${column} FROM window_tasks WHERE subject = 'export:' || q.id)`
+
 const EXPORTS: DocumentKind<typeof fields> = {
   table: 'exports', id: 'Export', noun: 'export', plural: 'exports', scope: 'project', fields,
   defaults: { tables: ['events'], filter: null, paused: false },
-  shown: { target: `CASE q.secure_value WHEN '' THEN q.target ELSE q.target || '{"secret_access_key": "${HIDDEN}"}' END` },
+  state: {
+    folder: { ...string, description: 'Folder of its files in the target.' },
+    done_through: { ...timeOrNull, description: 'End of the last window that was written; null: none yet.' },
+    lag_seconds: { type: 'number', description: 'Time since the end of the oldest unwritten window; 0 while paused.' },
+    progress: object({
+      files: count('Files of the newest revisions.'), rows: integer, bytes: integer,
+      planned: count('Revisions that are still to be written.')
+    }),
+    error: { ...string, description: 'Error of the last attempt; empty if it succeeded.' }
+  },
+  shown: {
+    target: `CASE q.secure_value WHEN '' THEN q.target ELSE q.target || '{"secret_access_key": "${HIDDEN}"}' END`,
+    folder: "concat(q.project_id, '/', q.name, '-', q.key)",
+    done_through: ofTask('done_through'),
+    lag_seconds: `CASE WHEN q.paused THEN 0 ELSE greatest(0, extract(epoch FROM now() - coalesce(${ofTask('done_through')},
+      date_trunc(q.schedule, q.created_at, 'UTC')) - ('1 ' || q.schedule)::interval))::float8 END`,
+    // Replaced revisions name no files.
+    progress: `(SELECT jsonb_build_object('files', coalesce(sum(jsonb_array_length(files)), 0), 'rows', coalesce(sum(rows) FILTER (WHERE files <> '[]'), 0),
+      'bytes', coalesce(sum(bytes) FILTER (WHERE files <> '[]'), 0), 'planned', count(*) FILTER (WHERE written_at IS NULL)) FROM export_windows WHERE export_id = q.id)`,
+    error: `coalesce(${ofTask('error')}, '')`
+  },
   async check (given, { sql, projectId, id }) {
     if (typeof given.name === 'string' && !NAME.test(given.name)) {
       throw invalidField('name', 'The name is part of a path: lower-case letters, digits, - and _, at most 63.')
@@ -117,17 +139,6 @@ function fixed (field: string): HttpError {
   return invalidField(field, 'This cannot be changed, because windows would overlap or be missing. Create another export.')
 }
 
-const progressSchema = object({
-  id: integer,
-  done_through: { ...timeOrNull, description: 'End of the last window that was written; null: none yet.' },
-  complete_through: { ...timeOrNull, description: 'The watermark: windows that end before it are closed. Null: unknown.' },
-  lag_seconds: { type: 'number', description: 'Time since the end of the oldest unwritten window; 0 while paused.' },
-  files: count('Files of the newest revisions.'), rows: integer, bytes: integer,
-  planned: count('Revisions that are still to be written.'),
-  folder: { ...string, description: 'Folder of its files in the target.' },
-  error: { ...string, description: 'Error of the last attempt; empty if it succeeded.' }
-}, { $id: 'ExportProgress' })
-
 const windowSchema = object({
   id: integer, table: string, from: time, to: time, revision: integer, reason: string,
   sequence: { type: ['integer', 'null'], description: 'Position in the chain of manifests of the table.' },
@@ -140,15 +151,9 @@ export async function exportRoutes (
   app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
 ): Promise<void> {
   const { sql, clickhouse, publicUrl } = deps
-  for (const schema of [progressSchema, windowSchema]) app.addSchema(schema)
+  app.addSchema(windowSchema)
   const routes = routesOf(app, { tag: 'exports', object: 'project', publicUrl })
   await documentRoutes(app, deps, EXPORTS)
-
-  routes.get('/progress', {
-    summary: 'Retrieve the progress of all exports', answer: object({ results: array({ $ref: 'ExportProgress#' }) })
-  }, async (_, { projectId }) => ({
-    results: await readProgress(sql, projectId, await answerInTime(readCompleteThrough(clickhouse)).catch(() => null))
-  }))
 
   routes.list('/:id/windows', {
     summary: 'List the windows of an export', description: 'Every revision, newest first. Of a window the highest revision that is written counts.', params: idParams,
@@ -196,20 +201,4 @@ async function planBackfill (sql: Sql, id: number, { from, to }: { from: Date, t
     WHERE e.id = ${id} AND w.at AT TIME ZONE 'UTC' >= ${from} AND (w.at + s.step) AT TIME ZONE 'UTC' <= ${to} ORDER BY w.at
     ON CONFLICT DO NOTHING RETURNING id`
   return planned.length
-}
-
-async function readProgress (sql: Sql, projectId: number, through: Date | null): Promise<object[]> {
-  return await sql`
-    SELECT e.id, t.done_through, ${through}::timestamptz AS complete_through, coalesce(t.error, '') AS error,
-      concat(e.project_id, '/', e.name, '-', e.key) AS folder,
-      CASE WHEN e.paused THEN 0 ELSE greatest(0, extract(epoch FROM now() - coalesce(t.done_through,
-        date_trunc(e.schedule, e.created_at, 'UTC')) - ('1 ' || e.schedule)::interval))::float8 END AS lag_seconds, w.*
-    FROM exports AS e LEFT JOIN window_tasks AS t ON t.subject = 'export:' || e.id, LATERAL (
-      SELECT coalesce(sum(jsonb_array_length(v.files)), 0)::integer AS files,
-        -- Replaced revisions name no files.
-        coalesce(sum(v.rows) FILTER (WHERE v.files <> '[]'), 0)::float8 AS rows,
-        coalesce(sum(v.bytes) FILTER (WHERE v.files <> '[]'), 0)::float8 AS bytes,
-        (count(*) FILTER (WHERE v.written_at IS NULL))::integer AS planned
-      FROM export_windows AS v WHERE v.export_id = e.id) AS w
-    WHERE e.project_id = ${projectId} ORDER BY e.id`
 }

@@ -72,7 +72,7 @@ t.test('exports are listed with how far they have come, and earlier windows are 
 
   t.match(JSON.parse((await run(`exports run ${id} --from 2026-05-04T00:00:00Z --to 2026-05-04T03:00:00Z --json`)).out), { planned: 3 })
   t.match((await run('exports list')).out, new RegExp(`lake +hour +folder:${projectId}/lake-\\w+ .* 3 *\\n$`))
-  t.match(JSON.parse((await run('exports list --json')).out), [{ id, planned: 3, files: 0, error: '' }])
+  t.match(JSON.parse((await run('exports list --json')).out), [{ id, progress: { planned: 3, files: 0 }, error: '' }])
   t.match(await run(`exports run ${id} --from 2026-05-04T03:00:00Z --to 2026-05-04T00:00:00Z`), { code: 2, err: /--to must be after --from/ })
   t.match(await run(`exports run ${id} --from 2026-05-04T09:00:00Z --to 2026-05-04T12:00:00Z`), { code: 1, err: /2026-05-04T10:30/ })
 })

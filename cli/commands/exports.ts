@@ -14,15 +14,11 @@ export function addExportsCommands (program: Command, context: CliContext): void
 
   addOfProject(group, 'list', 'list exports and their progress')
     .action(async ({ project, ...output }: OfProject) => {
-      const api = await context.api()
-      const params = { project_id: project }
-      const exports = await listAll(async (query) => await api.get('/api/projects/{project_id}/exports', { params, query }))
-      const { results } = await api.get('/api/projects/{project_id}/exports/progress', { params })
-      const rows = exports.flatMap((one) =>
-        results.filter(({ id }) => id === one.id).map((progress) => ({ ...one, ...progress })))
-      printRows(context, rows, [
+      const found = await listAll(async (query) => await context.api.get('/api/projects/{project_id}/exports', { params: { project_id: project }, query }))
+      printRows(context, found, [
         'id', 'name', 'schedule', ['target', ({ target, folder }) => `${target.kind}:${folder}`], ['through', 'done_through'],
-        ['lag', ({ lag_seconds: lag, paused }) => paused ? 'paused' : `${Math.round(lag / 60)} min`], 'files', 'rows', 'planned', 'error'
+        ['lag', ({ lag_seconds: lag, paused }) => paused ? 'paused' : `${Math.round(lag / 60)} min`],
+        ['files', ({ progress }) => progress.files], ['rows', ({ progress }) => progress.rows], ['planned', ({ progress }) => progress.planned], 'error'
       ], output)
     })
 
@@ -31,8 +27,7 @@ export function addExportsCommands (program: Command, context: CliContext): void
     .requiredOption('--to <time>', 'end of the last window', readInstant)
     .action(async (id: number, { project, from, to, ...output }: OfProject & { from: Date, to: Date }) => {
       if (from >= to) throw new InvalidArgumentError('--to must be after --from.')
-      const api = await context.api()
-      printFields(context, await api.post('/api/projects/{project_id}/exports/{id}/run', {
+      printFields(context, await context.api.post('/api/projects/{project_id}/exports/{id}/run', {
         params: { project_id: project, id }, body: { from: from.toISOString(), to: to.toISOString() }
       }), output)
     })

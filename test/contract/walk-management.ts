@@ -204,9 +204,8 @@ export async function walkExperiments (t: Test, { stack, client }: ContractSyste
     t.equal(status, 201, 'create')
 
     t.match(await client.call(t, 'GET', '~/exports/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
-    t.match(await client.call(t, 'GET', `~/exports/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'GET', `~/exports/${created.id}/`), { status: 200, body: { id: created.id, target: created.target } }, 'retrieve')
     t.match(await client.call(t, 'PATCH', `~/exports/${created.id}/`, { paused: true }), { status: 200, body: { paused: true } }, 'update')
-    t.match(await client.call(t, 'GET', '~/exports/progress/'), { status: 200, body: { results: [{ id: created.id }] } }, 'progress')
     t.match(await client.call(t, 'POST', `~/exports/${created.id}/run/`, { from: '2026-01-01T00:00:00Z', to: '2026-01-01T02:00:00Z' }), {
       status: 200, body: { planned: 2 }
     }, 'run')

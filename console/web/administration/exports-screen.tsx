@@ -1,14 +1,13 @@
 import { useState } from 'preact/hooks'
-import type { Answer, Schema } from '../../api-types.ts'
+import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { Ask, DeleteDialog, FormDialog } from '../confirm.tsx'
 import { formatBytes, showText, zoneLabel } from '../format.ts'
 import { ListScreen, RowAction } from '../frame/lists.tsx'
-import { useAnswer } from '../load.ts'
 import { useList } from '../paging.tsx'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Select, Time } from '../states.tsx'
+import { Select, Time } from '../states.tsx'
 
 type Export = Schema<'Export'>
 
@@ -27,23 +26,21 @@ type Open = { what: 'new' } | { what: 'pause' | 'run' | 'delete', of: Export }
 export function ExportsScreen () {
   const path = `/api/projects/${projectId.value}/exports/`
   const exports = useList<Export>(path, {}, { everyMs: EVERY_MS })
-  const progress = useAnswer<Answer<'/api/projects/{project_id}/exports/progress'>>(`${path}progress/`, {}, { everyMs: EVERY_MS })
   const [open, setOpen] = useState<Open>()
-  const of = (one: Export) => progress.value?.results.find(({ id }) => id === one.id)
   const mayWrite = may('project:write')
-  const shared = { onClose: () => setOpen(undefined), onDone: () => { exports.reload(); progress.reload() } }
+  const shared = { onClose: () => setOpen(undefined), onDone: exports.reload }
   return (
     <ListScreen
       title='Exports' of={exports} keyOf={({ id }) => id} none='There are no exports yet.'
       hint='Parquet files in a folder or S3, written when a window of arrival is complete. Each row is in exactly one file.'
       tools={mayWrite && <button type='button' class='primary' onClick={() => setOpen({ what: 'new' })}>New export …</button>}
       columns={[
-        ['Export', (one) => <>{showText(one.name, 63)}<div class='hint'>{one.target.kind} {showText(of(one)?.folder ?? '', 200)}</div></>, 'wide'],
+        ['Export', (one) => <>{showText(one.name, 63)}<div class='hint'>{one.target.kind} {showText(one.folder, 200)}</div></>, 'wide'],
         ['Every', ({ schedule, tables }) => `${schedule}, ${tables.join(', ')}`],
-        [`Complete through (${zoneLabel()})`, (one) => <Time at={of(one)?.done_through ?? null} />],
-        ['Late', (one) => <Lag of={one} seconds={of(one)?.lag_seconds} error={of(one)?.error} />],
-        ['#Files', (one) => of(one)?.files ?? null], ['#Rows', (one) => of(one)?.rows ?? null],
-        ['Size', (one) => formatBytes(of(one)?.bytes ?? 0)], ['#To write', (one) => of(one)?.planned ?? null],
+        [`Complete through (${zoneLabel()})`, ({ done_through: at }) => <Time at={at} />],
+        ['Late', (one) => <Lag of={one} />],
+        ['#Files', ({ progress }) => progress.files], ['#Rows', ({ progress }) => progress.rows],
+        ['Size', ({ progress }) => formatBytes(progress.bytes)], ['#To write', ({ progress }) => progress.planned],
         mayWrite && ['-Actions', (one) => (
           <>
             <RowAction of={one.name} title={one.paused ? 'Resume' : 'Pause'} onPress={() => setOpen({ what: 'pause', of: one })} />{' '}
@@ -53,7 +50,6 @@ export function ExportsScreen () {
         )]
       ]}
     >
-      {progress.error !== undefined && <Failed error={progress.error} onRetry={progress.reload} />}
       {open?.what === 'new' && <NewExport path={path} {...shared} />}
       {open?.what === 'run' && <Backfill path={`${path}${open.of.id}/run/`} {...shared} />}
       {open?.what === 'delete' && (
@@ -75,7 +71,7 @@ export function ExportsScreen () {
 
 interface Dialogs { path: string, onClose: () => void, onDone: () => void }
 
-function Lag ({ of: { paused }, seconds = 0, error = '' }: { of: Export, seconds: number | undefined, error: string | undefined }) {
+function Lag ({ of: { paused, lag_seconds: seconds, error } }: { of: Export }) {
   const text = paused ? 'paused' : seconds < 60 ? 'no' : `${Math.round(seconds / 60)} min`
   return <>{text}{error !== '' && <div class='error'>{showText(error, 300)}</div>}</>
 }
