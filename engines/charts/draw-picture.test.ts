@@ -13,7 +13,7 @@ const line = (name: string, values: (number | null)[], series = 0): TrendLine =>
 const trend = readQuestion({ version: 1, kind: 'trend', series: [{ event: 'paid' }] })
 const contentOf = (answer: Answer, display: 'line' | 'bar' | 'area' | 'number' = 'line'): PictureContent =>
   contentOfAnswer(answer, { question: trend, display, timezone: 'Europe/Berlin' })
-const draw = (content: PictureContent): string => drawPicture({ title: 'Sales', asOf: 'as of 21:17 Berlin' }, content)
+const draw = (content: PictureContent): string => drawPicture({ title: 'Sales', facts: ['as of 21:17 Berlin'] }, content)
 const count = (svg: string, tag: string): number => svg.split(`<${tag} `).length - 1
 const heightOf = (svg: string): number => Number(/^<svg [^>]*height="(\d+)"/.exec(svg)?.[1])
 
@@ -69,7 +69,7 @@ t.test('a result is drawn as its chart is set, else as a table of bounded size',
 t.test('texts that anybody sent stay texts', async (t) => {
   const answer: Answer = { kind: 'trend', points: points(2), lines: [line(HOSTILE, [1, 2])], previous: null }
   const pictures = [contentOf(answer), contentOf(answer, 'number'), contentOfResult([{ name: HOSTILE, type: 'String' }], [[HOSTILE]], null)]
-  for (const svg of pictures.map((content) => drawPicture({ title: HOSTILE, asOf: HOSTILE }, content))) {
+  for (const svg of pictures.map((content) => drawPicture({ title: HOSTILE, facts: [HOSTILE] }, content))) {
     t.notMatch(svg, '<script')
     t.notMatch(svg, '&\\')
     t.match(svg, '&#60;/text&#62;&#60;script&#62;alert(&#34;1&#34;)&#60;/script&#62;&#38;\\u{0}\\u{202e}\uFFFD\uFFFD')

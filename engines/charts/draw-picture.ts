@@ -8,7 +8,6 @@ import { type Drawn, escapeMarkup, LETTER, tag, write } from './write-svg.ts'
 export const PICTURE_FONT = 'DejaVu Sans'
 const [WIDTH, EDGE, LINE, CHART] = [800, 16, 22, 300]
 const INNER = WIDTH - 2 * EDGE
-const MAX_ROWS = 22
 /** The series of the console on a light page. */
 const COLOURS = ['#0b6e4f', '#5b3a99', '#b05c00', '#0b5c8a', '#a1306b']
 const [TEXT, SOFT, RULE] = ['#1c2422', '#5c6663', '#d9dfdc']
@@ -20,18 +19,20 @@ const STYLE = `
 ${COLOURS.map((colour, at) => `.series-${at} .line, .series-${at} circle { stroke: ${colour} } .series-${at} circle, .series-${at} rect, .series-${at} .area { fill: ${colour} }`).join('\n')}
 .before circle { fill: #ffffff }`
 
-/** @param about.asOf  Up to when the answer is complete. */
-export function drawPicture ({ title, asOf }: { title: string, asOf: string }, content: PictureContent): string {
+/** @param about.facts  Lines below the title, such as up to when the answer is complete. */
+export function drawPicture (
+  { title, facts }: { title: string, facts: readonly string[] }, content: PictureContent
+): string {
   const { svg, height } = drawContent(content)
-  const top = 64
+  const top = 46 + 18 * facts.length
   const size = { width: WIDTH, height: Math.round(top + height + EDGE) }
-  return tag('svg', { xmlns: 'http://www.w3.org/2000/svg', ...size, 'font-family': PICTURE_FONT, 'font-size': 12, fill: TEXT },
+  return tag('svg', { xmlns: 'http://www.w3.org/2000/svg', ...size, 'font-family': `${PICTURE_FONT}, sans-serif`, 'font-size': 12, fill: TEXT },
     tag('style', {}, STYLE) + tag('rect', { ...size, fill: '#ffffff' }) +
-    write(title, { x: EDGE, y: 30, 'font-size': 18 }, 60) + write(asOf, { x: EDGE, y: 50, fill: SOFT }, 100) +
+    write(title, { x: EDGE, y: 30, 'font-size': 18 }, 60) + facts.map((fact, at) => write(fact, { x: EDGE, y: 50 + 18 * at, fill: SOFT }, 100)).join('') +
     tag('g', { transform: `translate(${EDGE} ${top})` }, svg))
 }
 
-function drawContent (content: PictureContent): Omit<Drawn, 'width'> {
+function drawContent (content: PictureContent): Drawn {
   switch (content.kind) {
     case 'chart': return drawChart(content)
     case 'numbers': return {
@@ -47,11 +48,11 @@ function drawContent (content: PictureContent): Omit<Drawn, 'width'> {
         write(left, { x: INNER, y: 55, 'text-anchor': 'end', fill: SOFT }))).join(''),
       height: content.steps.length * 64
     }
-    case 'table': return drawTable(content.rows, { maxRows: MAX_ROWS, maxWidth: INNER })
+    case 'table': return drawTable(content.rows, INNER)
   }
 }
 
-function drawChart ({ model, looks }: Extract<PictureContent, { kind: 'chart' }>): Omit<Drawn, 'width'> {
+function drawChart ({ model, looks }: Extract<PictureContent, { kind: 'chart' }>): Drawn {
   const legend = model.series.map(({ name }, at) => {
     const { colour, isBefore } = looks[at] ?? plain(at)
     return tag('g', { class: `series-${colour}` }, tag('rect', { x: 0, y: at * LINE, width: isBefore ? 2 : 10, height: 12 })) +

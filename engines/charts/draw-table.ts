@@ -6,12 +6,11 @@ const LINE = 24
 const GAP = 20
 const BAR = '#2a9d74'
 const LONGEST = 40
+const MAX_ROWS = 22
 
 /** The first row is the head, and does not count. Shares are bars behind their numbers. */
-export function drawTable (
-  rows: ReadonlyArray<readonly Cell[]>, { maxRows, maxWidth }: { maxRows: number, maxWidth: number }
-): Drawn {
-  const shown = rows.slice(0, maxRows + 1)
+export function drawTable (rows: ReadonlyArray<readonly Cell[]>, maxWidth: number): Drawn {
+  const shown = rows.slice(0, MAX_ROWS + 1)
   const columns = Math.max(0, ...rows.map(({ length }) => length))
   const parts: string[] = []
   let [x, drawn] = [0, 0]
@@ -29,5 +28,5 @@ export function drawTable (
   }
   const isCut = shown.length < rows.length || drawn < columns
   if (isCut) parts.push(write(`… of ${rows.length - 1} rows and ${columns} columns`, { x: 0, y: shown.length * LINE + 16 }))
-  return { svg: parts.join(''), width: x, height: (shown.length + Number(isCut)) * LINE }
+  return { svg: parts.join(''), height: (shown.length + Number(isCut)) * LINE }
 }

@@ -1,7 +1,6 @@
 /** What a picture of an answer shows: a chart, large numbers, the bars of a funnel, or a table. */
 import { formatMeasure, formatShare, pointName, shareOf } from '../figures.ts'
 import { labelOf } from '../questions/describe-answer.ts'
-import type { Question } from '../questions/question.ts'
 import type { Answer, RetentionAnswer, TrendAnswer } from '../questions/shape-answer.ts'
 import { buildChart, type ChartChoice, type ChartKind, type ChartModel, chooseColumns, toNumber } from './chart-model.ts'
 import { type Look, plain } from './chart-shapes.ts'
@@ -15,11 +14,16 @@ export type PictureContent =
   | { kind: 'funnel', steps: readonly StepBar[] }
   | { kind: 'table', rows: ReadonlyArray<readonly Cell[]> }
 
-interface Asked { question: Question, display: ChartKind, timezone: string }
+interface Asked {
+  /** Its formula, if it has one, is drawn alone. */
+  question: { kind: string, formula?: string | null, series?: readonly unknown[] }
+  display: ChartKind
+  timezone: string
+}
 
 export function contentOfAnswer (answer: Answer, { question, display, timezone }: Asked): PictureContent {
   switch (answer.kind) {
-    case 'trend': return contentOfTrend(answer, question.kind === 'trend' && question.formula !== null ? question.series.length : 0, { display, timezone })
+    case 'trend': return contentOfTrend(answer, question.formula == null ? 0 : question.series?.length ?? 0, { display, timezone })
     case 'funnel': return { kind: 'funnel', steps: describeSteps(answer.parts[0]?.steps ?? []) }
     case 'retention': return { kind: 'table', rows: rowsOfRetention(answer) }
     case 'paths': return toTable(['step', 'from', 'to', 'people'], answer.edges.map(({ step, from, to, people }) =>

@@ -1,7 +1,7 @@
 /** SVG as text. */
 import { showText } from '../figures.ts'
 
-export interface Drawn { svg: string, width: number, height: number }
+export interface Drawn { svg: string, height: number }
 
 /** Pixels of a character of 12 pixels. */
 export const LETTER = 7.4

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { chooseColumns } from '../../../engines/charts/chart-model.ts'
 import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
@@ -13,7 +13,7 @@ import { withDefaults } from '../questions/question-definition.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { ResultTable } from '../sql/result-view.tsx'
 import { Numbers, Show } from '../states.tsx'
-import { tableOf, type TileAnswer, toCsv } from './answer-table.ts'
+import { columnsOf, tableOf, type TileAnswer, toCsv } from './answer-table.ts'
 
 export type Tile = Schema<'Board'>['tiles'][number]
 
@@ -47,7 +47,6 @@ interface TileViewProps {
 
 /** One question or saved query of a board: its picture, what it says, and files of it. */
 export function TileView ({ source: { path, key }, tile: { kind, id }, round, children }: TileViewProps) {
-  const box = useRef<HTMLDivElement>(null)
   const loaded = useLoaded(`tile ${path} ${kind} ${id}`, async (signal) =>
     await request<TileAnswer>(`${path}/answers/${kind}/${id}`, { signal, key, query: { refresh: round.isForced || undefined } }))
   const { value, reload } = loaded
@@ -60,12 +59,12 @@ export function TileView ({ source: { path, key }, tile: { kind, id }, round, ch
         {(answer) => (
           <>
             {answer.description !== '' && <p class='hint'>{showText(answer.description, 1000)}</p>}
-            <div ref={box}><Answered answer={answer} /></div>
+            <Answered answer={answer} />
             <AsOf
               through={(answer.question ?? answer.result)?.complete_through ?? null}
               gap={answer.question === null ? undefined : describeGap(answer.question)} facts={describeAnswer(answer)}
             />
-            <Files answer={answer} box={box} name={name} />
+            <Files answer={answer} name={name} />
           </>
         )}
       </Show>
@@ -76,14 +75,13 @@ export function TileView ({ source: { path, key }, tile: { kind, id }, round, ch
 function Answered ({ answer: { question, result } }: { answer: TileAnswer }) {
   if (question !== null) return <AnswerPicture answered={question} definition={withDefaults(question.definition)} isFolded />
   if (result === null) return null
-  const [names = [], types = []] = result.columns
-  const columns = names.map((name, index) => ({ name, type: types[index] ?? '' }))
+  const columns = columnsOf(result)
   const chosen = result.chart === null ? null : chooseColumns(columns, result.chart)
   const table = <ResultTable columns={columns} rows={result.rows} isDone />
   if (chosen === null || result.rows.length === 0) return table
   return (
     <>
-      <Chart columns={columns} rows={result.rows} along={names[chosen.x] ?? ''} chosen={chosen} />
+      <Chart columns={columns} rows={result.rows} along={columns[chosen.x]?.name ?? ''} chosen={chosen} />
       <Numbers isFolded>{table}</Numbers>
     </>
   )
@@ -98,15 +96,14 @@ function describeAnswer ({ question, result, answered_at: at, is_cached: isCache
   return `${facts} · computed at ${formatZoned(at)}${isCached ? ', used again' : ''}`
 }
 
-function Files ({ answer, box, name }: { answer: TileAnswer, box: { current: HTMLDivElement | null }, name: string }) {
+function Files ({ answer, name }: { answer: TileAnswer, name: string }) {
   const { error, attempt } = useAttempt()
   const png = async (): Promise<void> => {
-    if (box.current === null) return
     const { drawPng } = await import('./answer-image.ts')
     const { question, result } = answer
     const days = question === null ? [] : [`${question.from} to ${question.to}, days of ${question.timezone}`, describeGap(question) ?? '']
     const facts = [describeAsOf((question ?? result)?.complete_through ?? null, true), ...days].filter((fact) => fact !== '')
-    offerFile(await drawPng({ title: answer.name, facts, box: box.current, table: tableOf(answer) }), fileName(answer.name, 'png'))
+    offerFile(await drawPng(answer, facts), fileName(answer.name, 'png'))
   }
   return (
     <p class='toolbar'>

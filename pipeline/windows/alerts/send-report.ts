@@ -23,7 +23,7 @@ export async function sendReport (deps: AlertDeps, alert: Alert, window: TimeWin
     // One that cannot be answered does not keep the others back.
     const { name, lines, content } = await readReport(deps, tile, alert, window.to.getTime()).catch((error: unknown) =>
       ({ name: `${tile.kind.replace('_', ' ')} ${tile.id}: ${error instanceof Error ? error.message : String(error)}`, lines: [], content: null }))
-    const picture = content === null ? null : await drawTile({ title: name, asOf }, content, tile.kind === 'saved_query')
+    const picture = content === null ? null : await drawTile({ title: name, facts: [asOf] }, content, tile.kind === 'saved_query')
     if (picture !== null) pictures.push(picture)
     report.tiles.push([name, ...lines])
     report.pictures.push(picture === null ? null : `${deps.publicUrl}/api/shared_board/pictures/${picture.key}`)

@@ -14,7 +14,7 @@ export interface TilePicture {
 
 /** Null where it cannot be drawn; its text has the same. */
 export async function drawTile (
-  about: { title: string, asOf: string }, content: PictureContent, showsSql: boolean
+  about: { title: string, facts: string[] }, content: PictureContent, showsSql: boolean
 ): Promise<TilePicture | null> {
   try {
     return { key: mintKey('phl_'), showsSql, png: await renderPicture(drawPicture(about, content)) }

@@ -103,7 +103,7 @@ t.test('Slack gets a text that names no channel, and mail goes by SMTP', async (
 })
 
 t.test('a board has its pictures in mail, and in Slack where its servers can read them', async (t) => {
-  const png = await renderPicture(drawPicture({ title: 'Sales', asOf: 'as of 21:17 Berlin' }, { kind: 'numbers', of: [{ name: 'paid', value: 3 }] }))
+  const png = await renderPicture(drawPicture({ title: 'Sales', facts: ['as of 21:17 Berlin'] }, { kind: 'numbers', of: [{ name: 'paid', value: 3 }] }))
   const about = sql.json({ kind: 'board', id: 1 })
   const [{ id: alert }] = await sql<[{ id: number }]>`INSERT INTO alerts ${sql({ project_id: project, name: 'daily', about, every: 'day', targets: sql.json([]) })} RETURNING id`
   await sql`INSERT INTO report_pictures ${sql({ key_hash: hashPersonalKey('phl_known'), alert_id: alert, shows_sql: false, png })}`
