@@ -59,21 +59,12 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
   }
 }
 
-function addPartitionGauges ({ gauge }: Metrics, partitions: () => Iterable<PartitionState>): void {
-  const pending = gauge('partition_pending_messages', 'Unacknowledged messages of a partition.', ['partition'])
-  const bytes = gauge('partition_pending_bytes', 'Unacknowledged bytes of a partition, estimated from messages in memory.', ['partition'])
-  const lag = gauge('partition_lag_seconds', 'Age of the oldest unacknowledged message in memory.', ['partition'])
-  const healthy = gauge('partition_healthy', '1 while a partition stores its messages, 0 while it waits or fails.', ['partition'])
-  // Partitions come and go: all gauges are filled again when the first of them is read.
-  Object.assign(pending, {
-    collect: () => {
-      for (const each of [pending, bytes, lag, healthy]) each.reset()
-      for (const state of partitions()) {
-        pending.set({ partition: state.key }, state.pendingMessages)
-        bytes.set({ partition: state.key }, state.pendingBytes)
-        lag.set({ partition: state.key }, state.lagMs(Date.now()) / 1000)
-        healthy.set({ partition: state.key }, state.isHealthy(Date.now()) && state.phase !== 'standby' ? 1 : 0)
-      }
-    }
-  })
+function addPartitionGauges (metrics: Metrics, partitions: () => Iterable<PartitionState>): void {
+  const show = (name: string, help: string, of: (state: PartitionState) => number): void => metrics.gaugesFrom(
+    name, help, ['partition'], () => Array.from(partitions(), (state) => [{ partition: state.key }, of(state)] as const))
+  show('partition_pending_messages', 'Unacknowledged messages of a partition.', ({ pendingMessages }) => pendingMessages)
+  show('partition_pending_bytes', 'Unacknowledged bytes of a partition, estimated from messages in memory.', ({ pendingBytes }) => pendingBytes)
+  show('partition_lag_seconds', 'Age of the oldest unacknowledged message in memory.', (state) => state.lagMs(Date.now()) / 1000)
+  show('partition_healthy', '1 while a partition stores its messages, 0 while it waits or fails.',
+    (state) => state.isHealthy(Date.now()) && state.phase !== 'standby' ? 1 : 0)
 }

@@ -13,7 +13,7 @@ export type LabelValues<L extends string> = Readonly<Record<L, readonly string[]
  * The metrics of one process. Names are `millrace_<component>_<what>_<unit>`; the process metrics of prom-client
  * (memory, CPU, event loop delay) come with it.
  *
- * Hot paths keep plain numbers and hand them over when they are read: `counterFrom`, `countersFrom`, `gaugeFrom`.
+ * Hot paths keep plain numbers and hand them over when they are read: `counterFrom`, `gaugesFrom` and their like.
  */
 export interface Metrics {
   registry: Registry
@@ -35,6 +35,8 @@ export interface Metrics {
   countersFrom<L extends string> (
     name: string, help: string, labels: readonly L[], read: () => Iterable<readonly [Record<L, string>, number]>
   ): void
+  /** Gauges by their labels, whose values are read when the metrics are; a series that is not read again ends. */
+  gaugesFrom: Metrics['countersFrom']
 }
 
 /** Gauges of prom-client with the ending of counters. Each is the sum of one that stays, by type. */
@@ -51,6 +53,20 @@ export function createMetrics (component: string): Metrics {
   new Gauge({
     ...common, name: `${prefix}build_info`, help: 'Always 1; the label is the version.', labelNames: ['version']
   }).set({ version: readVersion() }, 1)
+  const countersFrom: Metrics['countersFrom'] = (name, help, labels, read) => {
+    const counter: Counter = new Counter({ ...common, name: prefix + name, help, labelNames: [...labels], collect })
+    function collect (): void {
+      counter.reset()
+      for (const [values, count] of read()) counter.inc(values, count)
+    }
+  }
+  const gaugesFrom: Metrics['gaugesFrom'] = (name, help, labels, read) => {
+    const gauge: Gauge = new Gauge({ ...common, name: prefix + name, help, labelNames: [...labels], collect })
+    function collect (): void {
+      gauge.reset()
+      for (const [values, value] of read()) gauge.set(values, value)
+    }
+  }
   return {
     registry,
     counter<L extends string = never> (name: string, help: string, labels?: LabelValues<L>) {
@@ -66,23 +82,10 @@ export function createMetrics (component: string): Metrics {
     histogram (name, help, buckets, labels = []) {
       return new Histogram({ ...common, name: prefix + name, help, buckets: [...buckets], labelNames: [...labels] })
     },
-    gaugeFrom (name, help, read) {
-      const gauge: Gauge = new Gauge({ ...common, name: prefix + name, help, collect: () => gauge.set(read()) })
-    },
-    counterFrom (name, help, read) {
-      const counter: Counter = new Counter({ ...common, name: prefix + name, help, collect })
-      function collect (): void {
-        counter.reset()
-        counter.inc(read())
-      }
-    },
-    countersFrom (name, help, labels, read) {
-      const counter: Counter = new Counter({ ...common, name: prefix + name, help, labelNames: [...labels], collect })
-      function collect (): void {
-        counter.reset()
-        for (const [values, count] of read()) counter.inc(values, count)
-      }
-    }
+    gaugeFrom: (name, help, read) => gaugesFrom(name, help, [], () => [[{}, read()]]),
+    counterFrom: (name, help, read) => countersFrom(name, help, [], () => [[{}, read()]]),
+    gaugesFrom,
+    countersFrom
   }
 }
 

@@ -10,7 +10,7 @@ t.test('the last backup is the one that began last, but for one from the future'
   const record = async (startedAt: Date, folder: string, error = ''): Promise<void> => {
     await recordBackup(sql, { startedAt, endedAt: startedAt, error, folder, bytes: 1, sharedBytes: 0 })
   }
-  t.match(await readBackupSummary(sql), { last: null, failures: 0, lastError: '', lastWarning: '' })
+  t.match(await readBackupSummary(sql), { startedAt: null, failures: 0, lastError: '', lastWarning: '' })
   const [yesterday, today] = [new Date(Date.now() - 24 * HOUR), new Date(Date.now() - HOUR)]
   await record(today, 'today')
   await record(yesterday, 'yesterday')
@@ -19,9 +19,9 @@ t.test('the last backup is the one that began last, but for one from the future'
   await record(new Date(Date.now() + 1000 * HOUR), 'future')
   await record(today, '', 'the disk is full')
 
-  const { last, ...failures } = await readBackupSummary(sql)
-  t.equal(last?.startedAt.toISOString(), today.toISOString())
-  t.same(failures, { failures: 1, lastError: 'the disk is full', lastWarning: '' })
+  const { startedAt, ...failures } = await readBackupSummary(sql)
+  t.equal(startedAt?.toISOString(), today.toISOString())
+  t.same(failures, { seconds: 0, bytes: 1, failures: 1, lastError: 'the disk is full', lastWarning: '' })
   t.equal(await readLastFolder(sql), 'future')
 
   await recordBackup(sql, {

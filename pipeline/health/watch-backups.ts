@@ -12,8 +12,11 @@ const INTERVAL_MS = 2000
 const LATE_INTERVALS = 2
 
 interface BackupSummary {
-  /** The last complete one, if any. Skips those from the future: a clock was wrong, and their age is unknown. */
-  last: { startedAt: Date, endedAt: Date, bytes: number } | null
+  /** Of the last complete one; null: none. Skips those from the future: a clock was wrong, and their age is unknown. */
+  startedAt: Date | null
+  /** Duration of that, in seconds, and its size. */
+  seconds: number
+  bytes: number
   failures: number
   /** Error of the last one; empty if it is complete or missing. */
   lastError: string
@@ -35,16 +38,15 @@ export function watchBackups ({ sql, run, intervalMs, metrics, logger }: {
   sql: Sql, run: RunAnnounced, intervalMs: number, metrics: Metrics, logger: Logger
 }): BackupWatch {
   const startedAt = Date.now()
-  let known: BackupSummary = { last: null, failures: 0, lastError: '', lastWarning: '' }
+  let known: BackupSummary = { startedAt: null, seconds: 0, bytes: 0, failures: 0, lastError: '', lastWarning: '' }
   // Without any backup the age is that of the process, so that an alert on the age fires.
-  const ageMs = (): number => Date.now() - (known.last?.startedAt.getTime() ?? startedAt)
+  const ageMs = (): number => Date.now() - (known.startedAt?.getTime() ?? startedAt)
 
   metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup, else the process, began.',
     () => ageMs() / 1000)
   metrics.gaugeFrom('backup_interval_seconds', 'Interval of scheduled backups; 0: none are scheduled.', () => intervalMs / 1000)
-  metrics.gaugeFrom('backup_duration_seconds', 'Duration of the last complete backup.',
-    () => known.last === null ? 0 : (known.last.endedAt.getTime() - known.last.startedAt.getTime()) / 1000)
-  metrics.gaugeFrom('backup_bytes', 'Size of the last complete backup.', () => known.last?.bytes ?? 0)
+  metrics.gaugeFrom('backup_duration_seconds', 'Duration of the last complete backup.', () => known.seconds)
+  metrics.gaugeFrom('backup_bytes', 'Size of the last complete backup.', () => known.bytes)
   metrics.gaugeFrom('backup_failed', '1 while the most recent backup has failed.', () => known.lastError === '' ? 0 : 1)
   metrics.gaugeFrom('backup_warned', '1 while the most recent backup succeeded with a warning.',
     () => known.lastWarning === '' ? 0 : 1)
@@ -62,12 +64,12 @@ export function watchBackups ({ sql, run, intervalMs, metrics, logger }: {
   return {
     stop,
     parts () {
-      if (intervalMs === 0 && known.last === null && known.lastError === '') return []
+      if (intervalMs === 0 && known.startedAt === null && known.lastError === '') return []
       const isLate = intervalMs > 0 && ageMs() > LATE_INTERVALS * intervalMs
       return [{
         name: 'backup',
         healthy: !isLate && known.lastError === '',
-        lastAt: known.last?.startedAt.toISOString() ?? null,
+        lastAt: known.startedAt?.toISOString() ?? null,
         lastWarning: known.lastWarning === '' ? null : known.lastWarning,
         lastError: known.lastError === '' ? isLate ? 'the last backup is too old' : null : known.lastError
       }]
@@ -76,15 +78,12 @@ export function watchBackups ({ sql, run, intervalMs, metrics, logger }: {
 }
 
 export async function readBackupSummary (sql: Sql): Promise<BackupSummary> {
-  const [{ failures, lastError, lastWarning, startedAt, ...done }] = await sql<[{
-    startedAt: Date | null, endedAt: Date, bytes: number
-    failures: number, lastError: string, lastWarning: string
-  }]>`
-    SELECT done.started_at AS "startedAt", done.ended_at AS "endedAt", done.bytes::float8 AS bytes,
-      (SELECT count(*)::int FROM backups WHERE error <> '') AS failures,
+  const [summary] = await sql<[BackupSummary]>`
+    SELECT done.started_at AS "startedAt", coalesce(extract(epoch FROM done.ended_at - done.started_at), 0)::float8 AS seconds,
+      coalesce(done.bytes, 0)::float8 AS bytes, (SELECT count(*)::int FROM backups WHERE error <> '') AS failures,
       coalesce(newest.error, '') AS "lastError", coalesce(newest.warning, '') AS "lastWarning"
     FROM (VALUES (1)) AS one
       LEFT JOIN LATERAL (SELECT * FROM backups WHERE error = '' AND started_at <= now() ORDER BY started_at DESC LIMIT 1) AS done ON true
       LEFT JOIN LATERAL (SELECT * FROM backups ORDER BY id DESC LIMIT 1) AS newest ON true`
-  return { last: startedAt === null ? null : { startedAt, ...done }, failures, lastError, lastWarning }
+  return summary
 }

@@ -15,18 +15,16 @@ const FULL_BYTES = 50_000_000
 /** Likewise with fewer free files (inodes): a part is a folder of up to some dozens. */
 const FULL_FILES = 500
 
-interface Disk {
+/** File systems that make files as they are needed have no number of them. */
+interface Disk extends Partial<Files> {
   host: string
   disk: string
-  free: string
-  total: string
+  freeBytes: number
+  totalBytes: number
 }
 
-/** Files that a disk has room for, free and in all; a file system that makes them as they are needed is in no list. */
-interface Files {
-  free: number
-  total: number
-}
+/** Files that a disk has room for, free and in all. */
+interface Files { freeFiles: number, totalFiles: number }
 
 export interface WatchClickHouseDeps {
   clickhouse: ClickHouse
@@ -55,34 +53,24 @@ export function watchClickHouse (deps: WatchClickHouseDeps): ClickHouseWatch {
 
 function watchDisks ({ clickhouse, cluster, metrics }: WatchClickHouseDeps) {
   let disks: Disk[] = []
-  let files = new Map<string, Files>()
   let nodes: HealthPart[] = []
-  const labels = ['host', 'disk'] as const
-  const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes on a disk of ClickHouse.', labels)
-  const total = metrics.gauge('clickhouse_disk_total_bytes', 'Size of a disk of ClickHouse.', labels)
-  const freeFiles = metrics.gauge('clickhouse_disk_free_files', 'Free inodes on a disk of ClickHouse.', labels)
-  const totalFiles = metrics.gauge('clickhouse_disk_total_files', 'Inodes of a disk of ClickHouse.', labels)
-  Object.assign(free, {
-    collect: () => {
-      for (const gauge of [free, total, freeFiles, totalFiles]) gauge.reset()
-      for (const { host, disk, ...bytes } of disks) {
-        free.set({ host, disk }, Number(bytes.free))
-        total.set({ host, disk }, Number(bytes.total))
-        const counts = files.get(diskKey(host, disk))
-        if (counts !== undefined) freeFiles.set({ host, disk }, counts.free)
-        if (counts !== undefined) totalFiles.set({ host, disk }, counts.total)
-      }
-    }
-  })
+  const show = (name: string, help: string, of: keyof Omit<Disk, 'host' | 'disk'>): void =>
+    metrics.gaugesFrom(name, help, ['host', 'disk'], () => disks.flatMap(({ host, disk, [of]: value }) =>
+      value === undefined ? [] : [[{ host, disk }, value] as const]))
+  show('clickhouse_disk_free_bytes', 'Free bytes on a disk of ClickHouse.', 'freeBytes')
+  show('clickhouse_disk_total_bytes', 'Size of a disk of ClickHouse.', 'totalBytes')
+  show('clickhouse_disk_free_files', 'Free inodes on a disk of ClickHouse.', 'freeFiles')
+  show('clickhouse_disk_total_files', 'Inodes of a disk of ClickHouse.', 'totalFiles')
 
   async function poll (): Promise<void> {
     try {
       const found = await queryRows<Disk>(clickhouse, `
-        SELECT ${hostOf(cluster)} AS host, name AS disk, free_space AS free, total_space AS total
+        SELECT ${hostOf(cluster)} AS host, name AS disk, toFloat64(free_space) AS freeBytes, toFloat64(total_space) AS totalBytes
         FROM ${systemTable(cluster, 'disks')} SETTINGS ${ANSWERING_NODES}`)
-      files = await readFiles(clickhouse, cluster)
+      const files = await readFiles(clickhouse, cluster)
       nodes = await countNodes(clickhouse, cluster)
-      disks = found
+      disks = found.map((each) =>
+        ({ ...each, ...each.disk === MAIN_DISK && files.find(({ host }) => host === each.host) }))
     } catch {
       // ClickHouse is unavailable, which its health check reports. Old numbers would look like current ones.
       disks = []
@@ -92,16 +80,11 @@ function watchDisks ({ clickhouse, cluster, metrics }: WatchClickHouseDeps) {
 
   return {
     poll,
-    parts: (): HealthPart[] => [...nodes, ...disks.map(({ host, disk, free, total }) => {
-      const counts = files.get(diskKey(host, disk))
-      return {
-        name: `clickhouse disk ${disk} of ${host}`,
-        healthy: Number(free) >= FULL_BYTES && (counts === undefined || counts.free >= FULL_FILES),
-        freeBytes: Number(free),
-        totalBytes: Number(total),
-        ...counts === undefined ? {} : { freeFiles: counts.free, totalFiles: counts.total }
-      }
-    })]
+    parts: (): HealthPart[] => [...nodes, ...disks.map(({ host, disk, ...room }) => ({
+      name: `clickhouse disk ${disk} of ${host}`,
+      healthy: room.freeBytes >= FULL_BYTES && (room.freeFiles ?? Infinity) >= FULL_FILES,
+      ...room
+    }))]
   }
 }
 
@@ -119,20 +102,17 @@ async function countNodes (clickhouse: ClickHouse, cluster: string): Promise<Hea
 /** The disk that has ClickHouse's own folder: of no other does a server count the files. */
 const MAIN_DISK = 'default'
 
-/** By {@link diskKey}. Empty when nobody counts them. */
-async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<Map<string, Files>> {
-  const rows = await queryRows<Files & { host: string }>(clickhouse, `
-    SELECT ${hostOf(cluster)} AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
-      total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
+/** Of each node; empty when nobody counts them. */
+async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<(Files & { host: string })[]> {
+  return await queryRows<Files & { host: string }>(clickhouse, `
+    SELECT ${hostOf(cluster)} AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS totalFiles,
+      totalFiles - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS freeFiles
     FROM ${systemTable(cluster, 'asynchronous_metrics')}
-    WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 SETTINGS ${ANSWERING_NODES}`).catch(() => [])
-  return new Map(rows.map(({ host, free, total }) => [diskKey(host, MAIN_DISK), { free, total }]))
+    WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING totalFiles > 0 SETTINGS ${ANSWERING_NODES}`).catch(() => [])
 }
 
 /** Name of a node in SQL; those of a cluster may share a machine. */
 export const hostOf = (cluster: string): string => cluster === '' ? 'hostName()' : "concat(hostName(), ':', toString(tcpPort()))"
-
-const diskKey = (host: string, disk: string): string => `${host} ${disk}`
 
 /** Maximum number of parts that `/_health` names; the log names all. */
 const NAMED_PARTS = 10

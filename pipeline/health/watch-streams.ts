@@ -156,25 +156,13 @@ function showFills (metrics: Metrics, fills: ReadonlyMap<string, StreamFill>): v
     () => deadLettersOf(fills)?.letters ?? Number.NaN)
   metrics.gaugeFrom('dead_letters_fill_ratio', 'Used share of the dead-letter stream, 0 to 1; NaN while NATS does not answer.',
     () => deadLettersOf(fills)?.ratio ?? Number.NaN)
-  const gauges = {
-    messages: metrics.gauge('stream_messages', 'Messages in a stream.', ['stream']),
-    bytes: metrics.gauge('stream_bytes', 'Bytes in a stream.', ['stream']),
-    maxBytes: metrics.gauge('stream_max_bytes', 'Maximum bytes of a stream, beyond which it refuses messages.', ['stream']),
-    oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message in a stream; 0 when it is empty.', ['stream']),
-    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read at start.', ['stream'])
-  }
-  Object.assign(gauges.messages, {
-    collect () {
-      for (const gauge of Object.values(gauges)) gauge.reset()
-      for (const [stream, fill] of fills) {
-        gauges.messages.set({ stream }, fill.messages)
-        gauges.bytes.set({ stream }, fill.bytes)
-        gauges.maxBytes.set({ stream }, fill.maxBytes)
-        gauges.oldest.set({ stream }, ageMs(fill) / 1000)
-        gauges.lost.set({ stream }, fill.lostBytes)
-      }
-    }
-  })
+  const show = (name: string, help: string, of: (fill: StreamFill) => number): void =>
+    metrics.gaugesFrom(name, help, ['stream'], () => Array.from(fills, ([stream, fill]) => [{ stream }, of(fill)] as const))
+  show('stream_messages', 'Messages in a stream.', ({ messages }) => messages)
+  show('stream_bytes', 'Bytes in a stream.', ({ bytes }) => bytes)
+  show('stream_max_bytes', 'Maximum bytes of a stream, beyond which it refuses messages.', ({ maxBytes }) => maxBytes)
+  show('stream_oldest_message_seconds', 'Age of the oldest message in a stream; 0 when it is empty.', (fill) => ageMs(fill) / 1000)
+  show('stream_lost_bytes', 'Bytes of messages that nats-server could not read at start.', ({ lostBytes }) => lostBytes)
 }
 
 /** Dead letters have an entry of their own. */
