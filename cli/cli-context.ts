@@ -26,7 +26,7 @@ export type ServiceName = keyof typeof SERVICE_SETTINGS
 /** A `CliWorld` with the connections of one command: opened on demand, closed at its end. */
 export interface CliContext extends CliWorld {
   /** The management API, with the address and key of the options, the environment, or the local stack. */
-  api: () => Promise<ManagementClient>
+  api: ManagementClient
   /** Watched by default: the command fails when the service does not answer for longer than `--timeout`. */
   postgres: (isWatched?: boolean) => Promise<Sql>
   clickhouse: (isWatched?: boolean) => Promise<ClickHouse>
@@ -109,9 +109,9 @@ export function createCliContext (world: CliWorld): CliContext {
     timeoutMs: DEFAULT_TIMEOUT_MS,
     access: {},
     exitCode: 0,
-    async api () {
-      return createManagementClient(await findManagementApi(world.env, context.access), () => context.timeoutMs)
-    },
+    api: createManagementClient(
+      async () => await findManagementApi(world.env, context.access), () => context.timeoutMs
+    ),
     async postgres (isWatched = true) {
       const url = await findAddress(world.env, 'DATABASE_URL')
       // Commands wait for a slow server until --timeout, except those that show which servers are unavailable.

@@ -63,10 +63,18 @@ async function readOwnKey (dataDir: string): Promise<string> {
   return (JSON.parse(await readFile(join(dataDir, 'credentials.json'), 'utf8')) as Credentials).personalApiKey
 }
 
-/** @param timeoutMs  Longest wait for an answer, in milliseconds. */
-export function createManagementClient ({ url, key }: ManagementAccess, timeoutMs: () => number): ManagementClient {
+/**
+ * @param findAccess  Called with the first request.
+ * @param timeoutMs  Longest wait for an answer, in milliseconds.
+ */
+export function createManagementClient (
+  findAccess: () => Promise<ManagementAccess>, timeoutMs: () => number
+): ManagementClient {
+  let found: Promise<ManagementAccess> | undefined
+
   async function send (method: string, template: string, request: Request = {}): Promise<Response> {
     const { params = {}, query = {}, body, timeoutMs: patience = timeoutMs() } = request
+    const { url, key } = await (found ??= findAccess())
     const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''))
     const target = new URL(path, url)
     for (const [name, value] of Object.entries(query)) {

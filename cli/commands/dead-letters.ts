@@ -33,9 +33,8 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
     .option('--limit <number>', 'maximum number of dead letters', readCount, 100)
     .action(async (options: Options) => {
       const { base, params, filter } = locate(options)
-      const api = await context.api()
       const letters = await listAll(async (page) =>
-        await api.get(base, { params, query: { ...filter, ...page } }), options.limit)
+        await context.api.get(base, { params, query: { ...filter, ...page } }), options.limit)
       printRows(context, letters, ['id', 'time', 'stage', 'reason', 'project', 'event', ['error', ({ error }) => error.slice(0, 100)]], options)
     })
 
@@ -44,9 +43,8 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
     .argument('<id>', 'id from "dead-letters list"', readCount)
     .option('--project <id>', 'its project, for a key limited to projects', readId)
     .action(async (id: number, options: Options) => {
-      const api = await context.api()
       const { base, params } = locate(options)
-      const letter = await orNone(api.get(`${base}/{id}` as const, { params: { ...params, id } }))
+      const letter = await orNone(context.api.get(`${base}/{id}` as const, { params: { ...params, id } }))
       if (letter === undefined) throw unknownLetter(id)
       context.stdout.write(`${JSON.stringify(letter, null, 2)}\n`)
     })
@@ -54,8 +52,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
   addFilterOptions(group.command('stats').description('count dead letters by stage, reason, project, code and event; most first'))
     .action(async (options: Options) => {
       const { base, params, filter: query } = locate(options)
-      const api = await context.api()
-      const { results } = await api.get(`${base}/groups` as const, { params, query })
+      const { results } = await context.api.get(`${base}/groups` as const, { params, query })
       printRows(context, results, [
         'stage', 'reason', 'project', ['code', 'error_code'], 'event', ['letters', 'count'], ['oldest', 'first'], ['newest', 'last']
       ], options)
@@ -79,23 +76,22 @@ async function work (context: CliContext, what: 'replay' | 'purge', options: Opt
   const { id } = options
   const isDry = options.dryRun === true || (what === 'purge' && options.yes !== true)
   const { base, params, filter } = locate(options)
-  const api = await context.api()
   let done = 0
   let matched = 1
   if (id !== undefined) {
     if (Object.keys(filter).length > 0) throw new InvalidArgumentError('give either an id or filters, not both')
     const one = { params: { ...params, id } }
     const found = await orNone<unknown>(isDry
-      ? api.get(`${base}/{id}` as const, one)
-      : what === 'replay' ? api.post(`${base}/{id}/replay` as const, one) : api.delete(`${base}/{id}` as const, one))
+      ? context.api.get(`${base}/{id}` as const, one)
+      : what === 'replay' ? context.api.post(`${base}/{id}/replay` as const, one) : context.api.delete(`${base}/{id}` as const, one))
     if (found === undefined) throw unknownLetter(id)
     done = isDry ? 0 : 1
   } else {
-    const { count } = await api.get(base, { params, query: { ...filter, limit: 1 } })
+    const { count } = await context.api.get(base, { params, query: { ...filter, limit: 1 } })
     matched = Math.min(count, options.limit ?? count)
     for (let last = isDry ? 0 : 1; last > 0 && done < matched; done += last) {
       const body = { ...filter, limit: Math.min(BATCH, matched - done) }
-      const answer = await api.post(`${base}/${what}` as const, { params, body, timeoutMs: BATCH_MS })
+      const answer = await context.api.post(`${base}/${what}` as const, { params, body, timeoutMs: BATCH_MS })
       last = 'purged' in answer ? answer.purged : answer.replayed
     }
   }

@@ -39,7 +39,7 @@ async function importFlags (context: CliContext, files: string[], options: Impor
   const source = from === undefined ? await readPosthogFiles(files) : await fetchPosthogProject({ host: from, key: key ?? '', project })
   const { dryRun = false, update = false, withContinuity = false, json } = options
   const items = await carryOver(source, {
-    api: await context.api(), projectId: options.project, isDryRun: dryRun, isUpdate: update, withContinuity
+    api: context.api, projectId: options.project, isDryRun: dryRun, isUpdate: update, withContinuity
   })
   const leftOut = items.filter(({ outcome }) => outcome === 'left out')
   if (json === true) context.stdout.write(`${JSON.stringify({ items, problems: source.problems }, null, 2)}\n`)

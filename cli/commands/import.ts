@@ -64,8 +64,7 @@ async function importFiles (
   const wrong = map.find((each) => !/^(?:event|timestamp|distinct_id|uuid|properties)=./.test(each))
   if (wrong !== undefined) throw new InvalidArgumentError(`--map ${wrong}: expected event, timestamp, distinct_id, uuid or properties, such as event=name`)
   const access = await findManagementApi(context.env, context.access)
-  const api = await context.api()
-  const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
+  const { api_token: projectKey } = await context.api.get('/api/projects/{project_id}', { params: { project_id: project } })
   if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no project API key; create one with npx millrace projects rotate-key ${project}`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
   const notices = new Set<string>()
@@ -79,14 +78,14 @@ async function importFiles (
   if (source === 'posthog') notice(`Persons: ${others}.`)
   await warnOfRetention(context, project, notice)
   const mode = dryRun ? 'dry run' : verify ? 'verification' : 'import'
-  const reporter = createReporter(api, {
+  const reporter = createReporter(context.api, {
     source, project, mode, notices, files: listed, options: describeOptions({ ...options, persons: source === 'posthog' ? persons : undefined }),
     tell: (why) => { context.stderr.write(`The import continues, but the API may not show all of its progress: ${why}\n`) }
   })
   const result = await runImport({
     reporter, mode, source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
     eventsPerSecond: options.eventsPerSecond,
-    store: queryStoredEvents(api, project),
+    store: queryStoredEvents(context.api, project),
     createMapperOf: () => chooseMapper(source, { project, now: context.now(), personsFrom: persons }, options, notice),
     onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
   })
@@ -105,9 +104,8 @@ function describeOptions (
 
 /** Before anything is sent: what a rule deletes is gone soon after it was imported. */
 async function warnOfRetention (context: CliContext, project: number, notice: (text: string) => void): Promise<void> {
-  const api = await context.api()
   // A key of one project may not read the rules.
-  const { results } = await api.get('/api/retention').catch(() => ({ results: [] }))
+  const { results } = await context.api.get('/api/retention').catch(() => ({ results: [] }))
   const rules = results.filter(({ what, project_id: of }) => what === 'events' && (of ?? project) === project)
   const { days = null } = rules.find(({ project_id: of }) => of !== null) ?? rules[0] ?? {}
   if (days !== null) notice(`Retention deletes events older than ${days} days, even right after their import; see docs/run/operations.md to change that.`)

@@ -25,9 +25,8 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     .option('--name <name>', 'first name')
     .option(...JSON_OPTION)
     .action(async (email: string, { role, project, persons = false, name, ...output }: InviteOptions) => {
-      const api = await context.api()
       const roles = (project ?? [null]).map((id) => ({ project_id: id, role, sees_persons: persons }))
-      const { user, link, expires_at: expires } = await api.post('/api/invitations', { body: { email, first_name: name, roles } })
+      const { user, link, expires_at: expires } = await context.api.post('/api/invitations', { body: { email, first_name: name, roles } })
       const shown = output.json === true ? { user, link, expires_at: expires } : { user: user.email, link, expires }
       printFields(context, shown, output)
     })
@@ -36,8 +35,7 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     .description('list users with their roles')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      const api = await context.api()
-      printRows(context, (await api.get('/api/users')).results, [
+      printRows(context, (await context.api.get('/api/users')).results, [
         'id', ['user', 'email'], ['name', 'first_name'],
         ['roles', ({ roles }) => roles?.map(({ project_id: id, role }) => id === null ? role : `${role} of ${id}`).join(', ') ?? 'account'],
         'keys', ['invited until', 'invited_until'], ['last login', 'last_login_at'], ['disabled', 'disabled_at']
@@ -48,8 +46,7 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     .description('end all sessions of a user, and permanently the keys that the user has or made and links to boards')
     .argument('<email>', 'address of the user')
     .action(async (email: string) => {
-      const api = await context.api()
-      await api.patch('/api/users/{id}', { params: { id: await findUser(api, email) }, body: { disabled: true } })
+      await context.api.patch('/api/users/{id}', { params: { id: await findUser(context.api, email) }, body: { disabled: true } })
       context.stdout.write(`Disabled ${email}: sessions, keys and links to boards have ended.\n`)
     })
 }

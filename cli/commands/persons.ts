@@ -43,8 +43,7 @@ export function addPersonsCommands (program: Command, context: CliContext): void
     .option('--person', 'treat the id as that of a person')
     .option('--project <id>', 'id of the project', readId, 1)
     .action(async (id: string, file: string, { project, person = false }: OfProject & { person?: boolean }) => {
-      const api = await context.api()
-      const body = await api.download('/api/projects/{project_id}/persons/export', {
+      const body = await context.api.download('/api/projects/{project_id}/persons/export', {
         params: { project_id: project }, query: person ? { person: id } : { distinct_id: id }, timeoutMs: EXPORT_MS
       })
       // A file that broke off must not look whole.
@@ -57,8 +56,7 @@ export function addPersonsCommands (program: Command, context: CliContext): void
     .argument('<person>', 'id of the person')
     .argument('<distinct-id...>', 'distinct ids to split off', collectId)
     .action(async (id: string, ids: string[], { project, ...output }: OfProject) => {
-      const api = await context.api()
-      printFields(context, await api.post('/api/projects/{project_id}/persons/{id}/split', {
+      printFields(context, await context.api.post('/api/projects/{project_id}/persons/{id}/split', {
         params: { project_id: project, id }, body: { distinct_ids: ids }, timeoutMs: ERASE_MS
       }), output)
     })
@@ -67,8 +65,7 @@ export function addPersonsCommands (program: Command, context: CliContext): void
     .argument('<person>', 'id of the person')
     .argument('<event>', 'uuid of the event that merged, from the history of the person')
     .action(async (id: string, event: string, { project, ...output }: OfProject) => {
-      const api = await context.api()
-      printFields(context, await api.post('/api/projects/{project_id}/persons/{id}/undo_merge', {
+      printFields(context, await context.api.post('/api/projects/{project_id}/persons/{id}/undo_merge', {
         params: { project_id: project, id }, body: { event }, timeoutMs: ERASE_MS
       }), output)
     })
@@ -100,8 +97,7 @@ async function erase (
   // Ids alone take everything of their persons, which is more than was asked for.
   if (events && ids.length > 0) throw new InvalidArgumentError('--events needs a filter in place of distinct ids.')
   const of = ids.length > 0 ? { distinct_ids: ids } : events ? { events: filter } : { persons: filter }
-  const api = await context.api()
-  const answer = await api.post('/api/projects/{project_id}/erasures', {
+  const answer = await context.api.post('/api/projects/{project_id}/erasures', {
     params: { project_id: project }, body: { ...of, ...more, dry_run: !yes }, timeoutMs: ERASE_MS
   })
   if (json) return printFields(context, answer, { json })

@@ -28,16 +28,14 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     .option('--timezone <zone>', 'time zone in which the days of reports begin, such as Europe/Berlin', 'UTC')
     .option(...JSON_OPTION)
     .action(async (name: string, { timezone, ...output }: Output & { timezone: string }) => {
-      const api = await context.api()
-      printFields(context, await api.post('/api/projects', { body: { name, timezone } }), output)
+      printFields(context, await context.api.post('/api/projects', { body: { name, timezone } }), output)
     })
 
   projects.command('list')
     .description('list all projects with their API keys')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      const api = await context.api()
-      printRows(context, await listAll(async (query) => await api.get('/api/projects', { query })), ['id', 'name', 'timezone', ['key', 'api_token']], output)
+      printRows(context, await listAll(async (query) => await context.api.get('/api/projects', { query })), ['id', 'name', 'timezone', ['key', 'api_token']], output)
     })
 
   projects.command('keys')
@@ -45,8 +43,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     .argument('<id>', 'id of the project', readId)
     .option(...JSON_OPTION)
     .action(async (id: number, output: Output) => {
-      const api = await context.api()
-      const { results } = await api.get('/api/projects/{project_id}/keys', { params: { project_id: id } })
+      const { results } = await context.api.get('/api/projects/{project_id}/keys', { params: { project_id: id } })
       printRows(context, results, [['key', 'api_key'], 'kind', ['created', 'created_at'], ['expires', 'expires_at']], output)
     })
 
@@ -56,8 +53,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     .option('--grace <duration>', 'how long the old key is accepted; 0: it stops working at once', readDuration, 604_800)
     .option(...JSON_OPTION)
     .action(async (id: number, { grace, ...output }: Output & { grace: number }) => {
-      const api = await context.api()
-      printFields(context, await api.post('/api/projects/{project_id}/rotate_key', {
+      printFields(context, await context.api.post('/api/projects/{project_id}/rotate_key', {
         params: { project_id: id }, body: { grace_seconds: grace }
       }), output)
     })
@@ -75,14 +71,13 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .option('--expires <duration>', 'how long the key is valid, such as 90d (default: as long as the key in use)', readValidity)
     .option(...JSON_OPTION)
     .action(async ({ user, label, scope = ['*'], project, expires, ...output }: CreateKeyOptions) => {
-      const api = await context.api()
-      const created = await api.post('/api/personal_api_keys', {
+      const created = await context.api.post('/api/personal_api_keys', {
         body: {
           label,
           scopes: scope,
           scoped_teams: project,
           expires_at: expires === undefined ? undefined : new Date(context.now() + expires * 1000).toISOString(),
-          user_id: user === undefined ? undefined : await findUser(api, user)
+          user_id: user === undefined ? undefined : await findUser(context.api, user)
         }
       })
       const { id, user: { email }, scopes, scoped_teams: projects, expires_at: expiresAt, value: key } = created
@@ -94,7 +89,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .description('list personal API keys, masked')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      printRows(context, await listKeys(await context.api()), [
+      printRows(context, await listKeys(context.api), [
         'id', ['key', 'mask_value'], ['user', ({ user }) => user.email], ['label', ({ label }) => label === '' ? null : label],
         'scopes', ['projects', ({ scoped_teams: projects }) => projects ?? 'all'],
         ['expires', 'expires_at'], ['revoked', 'revoked_at'], ['last used', 'last_used_at']
@@ -105,9 +100,8 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .description('permanently revoke a personal API key and the keys created with it')
     .argument('<id-or-key>', 'id from "keys list", or the key itself')
     .action(async (idOrKey: string) => {
-      const api = await context.api()
-      const id = idOrKey.startsWith('phx_') ? await findKey(api, idOrKey) : idOrKey
-      await api.delete('/api/personal_api_keys/{id}', { params: { id } })
+      const id = idOrKey.startsWith('phx_') ? await findKey(context.api, idOrKey) : idOrKey
+      await context.api.delete('/api/personal_api_keys/{id}', { params: { id } })
       context.stdout.write(`Revoked ${id} and the keys created with it.\n`)
     })
 

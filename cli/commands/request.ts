@@ -19,7 +19,7 @@ export function addRequestCommands (program: Command, context: CliContext): void
       if (method === 'GET' && data !== undefined) throw new InvalidArgumentError('GET has no body: omit --data, or choose another method.')
       const body = data === undefined ? undefined : await readBody(data)
       const timeoutMs = program.getOptionValueSource('timeout') === 'default' ? LOOK_BACK_MS : context.timeoutMs
-      const answer = await (await context.api()).send(method, path, { body, timeoutMs }).catch(nameField)
+      const answer = await context.api.send(method, path, { body, timeoutMs }).catch(nameField)
       if (answer !== undefined) context.stdout.write(`${JSON.stringify(answer, null, 2)}\n`)
     })
 }

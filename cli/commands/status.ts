@@ -48,8 +48,7 @@ export function addStatusCommands (program: Command, context: CliContext): void 
 }
 
 async function readByApi (context: CliContext): Promise<Status> {
-  const api = await context.api()
-  return await api.get('/api/status', { timeoutMs: context.timeoutMs + RATES_MS })
+  return await context.api.get('/api/status', { timeoutMs: context.timeoutMs + RATES_MS })
 }
 
 /** Reads the processes and services themselves, which works while the API does not. */

@@ -39,7 +39,7 @@ export async function fetchPosthogProject (
   const problems: string[] = []
   if (!URL.canParse(host)) throw new MillraceError('MILLRACE_IMPORT_SOURCE', `--from ${host} is not a URL such as https://us.posthog.com`)
   // Its API has the same keys, pages and errors as ours.
-  const api = createManagementClient({ url: host, key }, () => REQUEST_TIMEOUT_MS)
+  const api = createManagementClient(async () => ({ url: host, key }), () => REQUEST_TIMEOUT_MS)
   const path = `/api/projects/${encodeURIComponent(project)}/`
   for (const name of ['', ...POSTHOG_LISTS]) {
     try {
