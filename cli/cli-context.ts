@@ -35,13 +35,6 @@ export interface CliContext extends CliWorld {
   cluster: () => Promise<string>
   /** Rejects with a `ServiceTimeoutError` when a watched service does not answer for too long; never resolves. */
   readonly silence: Promise<never>
-  /**
-   * Makes Ctrl-C the end of a command that goes on until then: it has done what it should, and ends with its exit code.
-   * Any other command is ended by the signal itself.
-   */
-  endAtInterrupt: () => void
-  /** Resolves at the Ctrl-C after `endAtInterrupt`; never rejects. */
-  readonly interrupt: Promise<void>
   /** Which services of the command do not answer now. Takes a second at most. */
   findUnavailable: () => Promise<ServiceName[]>
   /** How long a service may not answer, in milliseconds. */
@@ -82,7 +75,6 @@ export function createCliContext (world: CliWorld): CliContext {
   // Without a listener, a rejection after the command's end would be unhandled.
   silence.catch(() => {})
 
-  const { promise: interrupt, resolve: reportInterrupt } = Promise.withResolvers<void>()
   const pings = new Map<ServiceName, () => Promise<unknown>>()
   const watch = (service: ServiceName, isWatched: boolean, ping: () => Promise<unknown>): void => {
     pings.set(service, ping)
@@ -95,12 +87,6 @@ export function createCliContext (world: CliWorld): CliContext {
   const context: CliContext = {
     ...world,
     silence,
-    interrupt,
-    endAtInterrupt () {
-      const end = (): void => { reportInterrupt() }
-      process.once('SIGINT', end)
-      closers.push(() => { process.off('SIGINT', end) })
-    },
     async findUnavailable () {
       const checks = [...pings].map(async ([service, ping]) =>
         (await checkService(service, ping, PING_INTERVAL_MS)).healthy ? [] : [service])

@@ -64,7 +64,7 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
   const context = createCliContext(world)
   const program = buildProgram(context)
   try {
-    await Promise.race([program.parseAsync(args, { from: 'user' }), context.silence, context.interrupt])
+    await Promise.race([program.parseAsync(args, { from: 'user' }), context.silence])
     return context.exitCode
   } catch (error) {
     // Commander has written its own message; help and version are not failures.

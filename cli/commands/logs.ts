@@ -36,7 +36,9 @@ export function addLogsCommands (program: Command, context: CliContext): void {
     .option('--json', 'show raw lines, also on a terminal')
     .action(async (source: string | undefined, options: { follow?: boolean, json?: boolean, lines: number }) => {
       const { follow, json, lines } = options
-      if (follow === true) context.endAtInterrupt()
+      // Ctrl-C is how it is left: no failure.
+      const end = new AbortController()
+      if (follow === true) process.once('SIGINT', () => { end.abort() })
       const files = await findLogs(context, source)
       const isTerminal = (context.stdout as { isTTY?: boolean }).isTTY === true
       const show = ({ source, text }: SourceLine): void => {
@@ -46,8 +48,8 @@ export function addLogsCommands (program: Command, context: CliContext): void {
       // Of what has no time, as a line of Postgres, only the place in its own file is known.
       const first = await Promise.all(files.map(async (log) => await readFirst(log, lines)))
       sortByTime(first).slice(-lines).forEach(show)
-      for (;;) {
-        if (follow !== true) return
+      if (follow !== true) return
+      while (!end.signal.aborted) {
         await delay(POLL_MS)
         sortByTime(await Promise.all(files.map(readNew))).forEach(show)
       }
@@ -81,39 +83,33 @@ async function readFirst (log: LogFile, lines: number): Promise<SourceLine[]> {
 
 /** The last whole lines of a file, and where they end, in bytes; none of a file that is not there. */
 async function readLast (file: string, lines: number): Promise<{ texts: string[], end: number }> {
-  const handle = await open(file).catch(() => undefined)
-  if (handle === undefined) return { texts: [], end: 0 }
-  try {
-    const { size } = await handle.stat()
-    for (let bytes = Math.min(FIRST_BYTES, size); ; bytes = Math.min(4 * bytes, size)) {
-      const start = size - bytes
-      const { buffer, bytesRead } = await handle.read(Buffer.alloc(bytes), 0, bytes, start)
-      const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1
-      const texts = buffer.toString('utf8', 0, end).split('\n').slice(start > 0 ? 1 : 0, -1)
-      if (texts.length >= lines || start === 0) return { texts: texts.slice(-lines), end: start + end }
-    }
-  } finally {
-    await handle.close()
+  for (let bytes = FIRST_BYTES; ; bytes *= 4) {
+    const { texts, start, end } = await readPart(file, (size) => Math.max(0, size - bytes))
+    // The first one may have begun before.
+    const whole = start > 0 ? texts.slice(1) : texts
+    if (whole.length >= lines || start === 0) return { texts: whole.slice(-lines), end }
   }
 }
 
 /** Reads the whole lines that came since the last reading. */
 async function readNew (log: LogFile): Promise<SourceLine[]> {
-  const handle = await open(log.file).catch(() => undefined)
-  if (handle === undefined) return []
-  try {
-    const { size } = await handle.stat()
-    // Emptied by the rotation.
-    if (size < log.position) log.position = 0
-    const length = size - log.position
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, log.position)
-    const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1
-    log.position += end
-    const lines = buffer.toString('utf8', 0, end).split('\n').slice(0, -1)
-    return lines.map((text) => ({ source: log.source, text }))
-  } finally {
-    await handle.close()
-  }
+  // A shorter one was emptied by the rotation.
+  const { texts, end } = await readPart(log.file, (size) => size < log.position ? 0 : log.position)
+  log.position = end
+  return texts.map((text) => ({ source: log.source, text }))
+}
+
+/** The whole lines of a file from a byte on, and where they end. */
+async function readPart (
+  file: string, startOf: (size: number) => number
+): Promise<{ texts: string[], start: number, end: number }> {
+  await using handle = await open(file).catch(() => null)
+  if (handle === null) return { texts: [], start: 0, end: 0 }
+  const { size } = await handle.stat()
+  const start = startOf(size)
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(size - start), 0, size - start, start)
+  const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1
+  return { texts: buffer.toString('utf8', 0, end).split('\n').slice(0, -1), start, end: start + end }
 }
 
 /** Merges lines by time; a line without one stays behind the line before it in its file. */
