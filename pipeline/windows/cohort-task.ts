@@ -64,6 +64,6 @@ export function createListCohorts (deps: CohortDeps): ListWindowTasks {
     isChecked ||= await askForLost(deps)
     return await findDue(sql) === undefined
       ? []
-      : [{ subject: 'cohorts', size: 'day', since: new Date(0), windows: false, beside: refreshAll, run: async () => undefined }]
+      : [{ subject: 'cohorts', size: 'day', since: new Date(0), beside: refreshAll }]
   }
 }

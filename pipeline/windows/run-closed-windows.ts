@@ -48,10 +48,11 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
 
   /** Its further work, then its closed windows one after another. */
   async function runTask (task: WindowTask, through: Date | null): Promise<void> {
-    const { subject, size, since, run, windows = true, beside } = task
+    const { subject, size, since, run, beside } = task
     const first = windowAt(size, since).from
     let done = await leases.readProgress(subject, first)
-    let goesOn = (beside === undefined || await leases.hold(subject, beside)) && windows
+    let goesOn = beside === undefined || await leases.hold(subject, beside)
+    if (run === undefined) return
     while (goesOn) {
       const window = windowAt(size, done)
       if (through === null || window.to > through) return

@@ -24,11 +24,11 @@ export interface WindowTask {
    * Runs the window. Every acknowledged event of it is stored. After a crash or an error it runs again, so what it does
    * outside Postgres must bear repetition; what it does in Postgres it returns. It ends when the signal fires.
    *
+   * Absent: windows wait, and only `beside` runs.
+   *
    * @throws any error: it is recorded with the task, and the window is tried again, later and later.
    */
-  run: (window: TimeWindow, signal: AbortSignal) => Promise<WindowEffects | undefined>
-  /** False: windows wait, and only `beside` runs. Default true. */
-  windows?: boolean
+  run?: ((window: TimeWindow, signal: AbortSignal) => Promise<WindowEffects | undefined>) | undefined
   /** Further work under the same lease, before the next window. Absent: there is nothing to do. */
   beside?: ((signal: AbortSignal) => Promise<WindowEffects | undefined>) | undefined
 }

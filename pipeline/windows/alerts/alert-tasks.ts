@@ -19,18 +19,16 @@ export async function listAlertTasks (deps: AlertDeps): Promise<WindowTask[]> {
       may_run_sql AND NOT EXISTS (SELECT FROM users AS u WHERE u.id = ANY(made_by_users) AND u.disabled_at IS NOT NULL) AS "mayRunSql",
       ${selectLimits(deps.sql, deps.sql`made_by_users`)}
     FROM alerts WHERE enabled`
-  const alerts = stored.map(({ limits, ...alert }): Alert =>
-    ({ ...alert, mayRunSql: alert.mayRunSql && maySql({ scopes: ['*'], projectIds: null, limits }) }))
-  return alerts.map((alert) => ({
-    subject: `alert:${alert.id}`,
-    size: alert.every,
-    since: alert.updatedAt,
-    async run (window) {
-      const { condition } = alert
-      if (condition === null) return await sendReport(deps, alert, window)
-      return await evaluate(deps, { ...alert, condition }, window)
+  return stored.map(({ limits, ...row }) => {
+    const alert = { ...row, mayRunSql: row.mayRunSql && maySql({ scopes: ['*'], projectIds: null, limits }) }
+    const { id, every: size, condition, updatedAt: since } = alert
+    return {
+      subject: `alert:${id}`, size, since,
+      run: async (window) => condition === null
+        ? await sendReport(deps, alert, window)
+        : await evaluate(deps, { ...alert, condition }, window)
     }
-  }))
+  })
 }
 
 type Conditional = Alert & { condition: AlertCondition }

@@ -44,28 +44,26 @@ const TABLES = {
 export const factsOf = (table: ExportedTable): TableFacts => TABLES[table]
 
 /**
- * Columns of the files: those that were exported before, with their types and in their order, then those that the table
- * gained. A column that the table lost stays, with its default value.
+ * Columns of the files, also as SQL: those that were exported before, with their types and in their order, then those
+ * that the table gained. A column that the table lost stays, with its default value.
  */
 export async function readExportColumns (
   clickhouse: ClickHouse, table: ExportedTable, known: readonly ExportedColumn[]
-): Promise<{ columns: ExportedColumn[], lost: ReadonlySet<string> }> {
+): Promise<{ list: ExportedColumn[], select: string }> {
   const { source, internal } = factsOf(table)
   const found = await queryRows<{ name: string, type: string }>(clickhouse, `
     SELECT name, type FROM system.columns
     WHERE database = ${LOCAL_DATABASE} AND table = {source: String} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL')
     ORDER BY position`, { source })
-  const present = new Map(found.map(({ name, type }) => [name, type]))
+  const present = new Set(found.map(({ name }) => name))
   const names = new Set(known.map(([name]) => name))
   const gained = found.filter(({ name }) => !names.has(name) && !internal.includes(name))
-  return {
-    columns: [...known, ...gained.map(({ name, type }) => [name, type] as const)],
-    lost: new Set([...names].filter((name) => !present.has(name)))
-  }
+  const list = [...known, ...gained.map(({ name, type }) => [name, type] as const)]
+  return { list, select: list.map((column) => selectColumn(column, !present.has(column[0]))).join(', ') }
 }
 
 /** The value of a column in a file: types that readers of Parquet do not know alike become text or milliseconds. */
-export function selectColumn ([name, type]: ExportedColumn, isLost: boolean): string {
+function selectColumn ([name, type]: ExportedColumn, isLost: boolean): string {
   const column = `\`${name.replaceAll(/[\\`]/g, '\\$&')}\``
   const value = isLost ? `defaultValueOfTypeName(${quoteString(type)})` : column
   if (/^(LowCardinality\()?(UUID|IPv[46]|Enum)/.test(type)) return `toString(${value}) AS ${column}`

@@ -6,7 +6,7 @@ import type { Metrics } from '../../../platform/metrics.ts'
 import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { createSemaphore, type Semaphore } from '../../../platform/semaphore.ts'
-import type { ListWindowTasks, TimeWindow, WindowTask } from '../window-task.ts'
+import type { ListWindowTasks, TimeWindow, WindowEffects, WindowTask } from '../window-task.ts'
 import type { ExportedTable } from './export-tables.ts'
 import { clearScratch, type ExportTarget, openFolderTarget } from './export-target.ts'
 import { recordUnknownManifests } from './find-manifests.ts'
@@ -70,32 +70,26 @@ async function readExports (sql: Sql): Promise<ExportRow[]> {
 function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
   const { sql } = deps
   const { id, schedule: size, paused, since, tables, isRevised } = row
-  return {
-    subject: `export:${id}`,
-    size,
-    since,
-    windows: !paused,
-    beside: isRevised
-      ? async (signal) => {
-        await planErasures(sql, id)
-        await readInsertedThrough(deps, id)
-        await writePlanned(row, deps, signal)
-        return undefined
-      }
-      : undefined,
-    async run (window, signal) {
-      for (const table of tables) {
-        await sql`
-          INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
-          VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule')
-          ON CONFLICT (export_id, table_name, window_from, revision) DO UPDATE SET reason = 'schedule' WHERE export_windows.written_at IS NULL`
-      }
-      const through = await inTurn({ ...deps, signal }, async () => await planLateRows(deps, row))
-      await writePlanned(row, deps, signal)
-      return async (transaction) => await transaction`
-        UPDATE export_state SET inserted_through = ${through} WHERE export_id = ${id}`
+  async function run (window: TimeWindow, signal: AbortSignal): Promise<WindowEffects> {
+    for (const table of tables) {
+      await sql`
+        INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+        VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule')
+        ON CONFLICT (export_id, table_name, window_from, revision) DO UPDATE SET reason = 'schedule' WHERE export_windows.written_at IS NULL`
     }
+    const through = await inTurn({ ...deps, signal }, async () => await planLateRows(deps, row))
+    await writePlanned(row, deps, signal)
+    return async (transaction) => await transaction`
+      UPDATE export_state SET inserted_through = ${through} WHERE export_id = ${id}`
   }
+
+  async function revise (signal: AbortSignal): Promise<undefined> {
+    await planErasures(sql, id)
+    await readInsertedThrough(deps, id)
+    await writePlanned(row, deps, signal)
+  }
+
+  return { subject: `export:${id}`, size, since, run: paused ? undefined : run, beside: isRevised ? revise : undefined }
 }
 
 /** Copies of persons belong to the window in which their insert began, and one that runs may have begun in this one. */

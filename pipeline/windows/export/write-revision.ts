@@ -17,8 +17,7 @@ import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postg
 import type { Semaphore } from '../../../platform/semaphore.ts'
 import { findSettledMoment } from '../../persons/deletion/event-removals.ts'
 import {
-  type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, partSql, readExportColumns,
-  selectColumn, windowSql
+  type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, partSql, readExportColumns, windowSql
 } from './export-tables.ts'
 import { type FileOfManifest, type Manifest, manifestName, parseManifest, windowFolder } from './export-manifest.ts'
 import type { ExportTarget } from './export-target.ts'
@@ -165,16 +164,16 @@ async function makeManifest (
 
 async function readColumns (
   table: ExportedTable, job: ExportSettings, { sql, clickhouse }: RevisionDeps
-): Promise<{ list: ExportedColumn[], select: string }> {
+): ReturnType<typeof readExportColumns> {
   const known = job.columns[table] ?? []
-  const { columns, lost } = await readExportColumns(clickhouse, table, known)
-  if (columns.length > known.length) {
-    job.columns[table] = columns
+  const columns = await readExportColumns(clickhouse, table, known)
+  if (columns.list.length > known.length) {
+    job.columns[table] = columns.list
     await sql`
-      INSERT INTO export_state AS s (export_id, columns) VALUES (${job.id}, ${sql.json({ [table]: columns })}::jsonb)
+      INSERT INTO export_state AS s (export_id, columns) VALUES (${job.id}, ${sql.json({ [table]: columns.list })}::jsonb)
       ON CONFLICT (export_id) DO UPDATE SET columns = s.columns || excluded.columns`
   }
-  return { list: columns, select: columns.map((column) => selectColumn(column, lost.has(column[0]))).join(', ') }
+  return columns
 }
 
 /** Reads rows of windows when it is this export's turn, unless the process is stopping by then. */
