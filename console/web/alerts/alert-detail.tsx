@@ -72,16 +72,10 @@ function AlertPage ({ stored, choices, onSaved }: { stored: Alert | undefined, c
 const nameOf = ({ subjects }: Choices, { about }: Pick<Alert, 'about'>): string =>
   subjects.find(([key]) => key === subjectKey(about))?.[1] ?? subjectKey(about)
 
-function draftOf (stored: Alert | undefined): Draft {
-  if (stored === undefined) return withSubject(NEW, readSubject(query.value.get('about')) ?? NEW.about)
-  const { name, description, about, every, condition, targets, enabled } = stored
-  return { name, description, about, every, condition, targets, enabled }
-}
-
 interface EditorProps { stored: Alert | undefined, choices: Choices, onSaved: () => void, onDelete: () => void }
 
 function AlertEditor ({ stored, choices, onSaved, onDelete }: EditorProps) {
-  const [first] = useState(() => draftOf(stored))
+  const [first] = useState<Draft>(() => stored ?? withSubject(NEW, readSubject(query.value.get('about')) ?? NEW.about))
   const [draft, setDraft] = useState(first)
   const { isBusy, error, attempt } = useAttempt()
   const mayWrite = may('query:write')
@@ -90,8 +84,7 @@ function AlertEditor ({ stored, choices, onSaved, onDelete }: EditorProps) {
   const set = (fields: Partial<Draft>): void => setDraft({ ...draft, ...fields })
   const save = async (): Promise<void> => {
     await attempt(async () => {
-      const body = { ...draft, ...stored !== undefined && { updated_at: stored.updated_at } }
-      const { id } = await request<Alert>(alertsPath(stored?.id), { method: stored === undefined ? 'POST' : 'PATCH', body })
+      const { id } = await request<Alert>(alertsPath(stored?.id), { method: stored === undefined ? 'POST' : 'PATCH', body: draft })
       if (stored === undefined) navigate(`/projects/${projectId.value}/alerts/${id}`)
       else onSaved()
     })

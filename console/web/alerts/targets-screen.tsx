@@ -96,38 +96,38 @@ function Uses ({ of: { id, sent_events: events }, alerts }: { of: Target, alerts
   )
 }
 
+const NEW: Pick<Target, 'name' | 'description' | 'kind' | 'url' | 'events' | 'each_event' | 'enabled'> = {
+  name: '', description: '', kind: 'slack', url: '', events: [], each_event: false, enabled: true
+}
+
 function EditTarget ({ path, target, ...dialog }: { path: string, target?: Target | undefined, onClose: () => void, onDone: () => void }) {
-  const [texts, setTexts] = useState<Record<string, string>>({ name: target?.name ?? '', description: target?.description ?? '' })
-  const [kind, setKind] = useState<string>(target?.kind ?? 'slack')
-  const [url, setUrl] = useState(target?.url.replace(/^mailto:/, '') ?? '')
-  const [events, setEvents] = useState(target?.events.join('\n') ?? '')
-  const [isEach, setEach] = useState(target?.each_event ?? false)
-  const [isOn, setOn] = useState(target?.enabled ?? true)
+  const [draft, setDraft] = useState({ ...NEW, ...target })
+  const [url, setUrl] = useState(draft.url.replace(/^mailto:/, ''))
+  const [events, setEvents] = useState(draft.events.join('\n'))
+  const set = (fields: object): void => setDraft({ ...draft, ...fields })
+  const { name, description, kind, each_event: isEach, enabled } = draft
   const isMail = kind === 'mail'
   const names = events.split('\n').map((name) => name.trim()).filter((name) => name !== '')
   const save = async () => await request(path, {
     method: target === undefined ? 'POST' : 'PATCH',
-    body: {
-      ...texts, kind, url: isMail ? `mailto:${url.trim()}` : url.trim(), events: isMail ? [] : names, each_event: isEach && !isMail,
-      enabled: isOn, ...target !== undefined && { updated_at: target.updated_at }
-    }
+    body: { ...draft, url: isMail ? `mailto:${url.trim()}` : url.trim(), events: isMail ? [] : names, each_event: isEach && !isMail }
   })
   return (
     <FormDialog
       title={target === undefined ? 'New target' : `Edit ${showText(target.name, 80)}`} action={target === undefined ? 'Create' : 'Save'}
-      isReady={texts['name']?.trim() !== '' && url.trim() !== ''} onConfirm={save} {...dialog}
+      isReady={name.trim() !== '' && url.trim() !== ''} onConfirm={save} {...dialog}
     >
-      <TextFields texts={texts} onChange={setTexts} />
-      <Select label='Kind' value={kind} options={[['slack', 'Slack'], ['webhook', 'Webhook'], ['mail', 'Mail']]} onChange={(chosen) => { setKind(chosen); setUrl('') }} />
+      <TextFields texts={{ name, description }} onChange={set} />
+      <Select label='Kind' value={kind} options={[['slack', 'Slack'], ['webhook', 'Webhook'], ['mail', 'Mail']]} onChange={(chosen) => { set({ kind: chosen }); setUrl('') }} />
       <label>{isMail ? 'Mail address' : kind === 'slack' ? 'URL of the incoming webhook' : 'URL'} <input value={url} maxLength={2000} onInput={(event) => setUrl(event.currentTarget.value)} /></label>
       {target !== undefined && !isMail && <p class='hint'>The rest of the URL is hidden, and kept unless you enter another one.</p>}
       {!isMail && (
         <>
           <label>Events to send, one name a line <textarea rows={3} value={events} onInput={(event) => setEvents(event.currentTarget.value)} /></label>
-          <Checkbox label='Send each event, not one summary per minute' isOn={isEach} onChange={setEach} />
+          <Checkbox label='Send each event, not one summary per minute' isOn={isEach} onChange={(each) => set({ each_event: each })} />
         </>
       )}
-      <Checkbox label='On' isOn={isOn} onChange={setOn} />
+      <Checkbox label='On' isOn={enabled} onChange={(isOn) => set({ enabled: isOn })} />
     </FormDialog>
   )
 }

@@ -10,7 +10,7 @@ import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Dialog, Empty, Failed, Select, Show, Time } from '../states.tsx'
 import { Title } from '../title.tsx'
-import { type Tile, TileView, useRounds } from './board-tile.tsx'
+import { type Tile, TileView } from './board-tile.tsx'
 
 const DAY_MS = 86_400_000
 
@@ -70,7 +70,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
   const { id, name, description } = stored
   const { tiles, notice, error, save, move, remove } = useTiles(stored)
   const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
-  const { round, ask } = useRounds()
+  const [refreshed, setRefreshed] = useState(0)
   const pressed = useRef<string>(undefined)
   // A moved element loses the focus.
   useLayoutEffect(() => { if (pressed.current !== undefined) document.getElementById(pressed.current)?.focus() }, [tiles])
@@ -80,7 +80,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
       <Title name={name} max={120} />
       {description !== '' && <p class='hint'>{showText(description, 3000)}</p>}
       <div class='toolbar'>
-        <button type='button' class={tiles.length > 0 ? 'primary' : ''} onClick={() => ask(true)}>Refresh</button>
+        <button type='button' class={tiles.length > 0 ? 'primary' : ''} onClick={() => setRefreshed(refreshed + 1)}>Refresh</button>
         {mayWrite && <button id='add-tile' type='button' class={tiles.length > 0 ? '' : 'primary'} onClick={() => setOpen('add')}>Add …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('share')}>Share …</button>}
         {mayWrite && <a {...linkTo(`/projects/${projectId.value}/alerts/new?about=board+${id}`)}>Send by mail or Slack</a>}
@@ -92,7 +92,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
       {tiles.length === 0 && <Empty>Nothing is on this board yet.</Empty>}
       <div class='board'>
         {tiles.map((tile, index) => (
-          <TileView key={keyOf(tile)} source={{ path: boardsPath(id) }} tile={tile} round={round}>
+          <TileView key={keyOf(tile)} source={{ path: boardsPath(id) }} tile={tile} refreshed={refreshed}>
             <a class='open' {...linkTo(addressOf(tile))}>Open<span class='hidden'> {keyOf(tile)}</span></a>
             {mayWrite && [['Move left', -1], ['Move right', 1]].map(([words, by]) => (
               <button

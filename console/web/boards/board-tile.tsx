@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { chooseColumns } from '../../../engines/charts/chart-model.ts'
 import type { Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
@@ -22,35 +22,27 @@ export interface Source {
   key?: string
 }
 
-/** All tiles are asked again with each round. */
-export interface Round { number: number, isForced: boolean }
-
 const EVERY_MS = 60_000
-
-/** Refreshes all tiles of a board together: each minute while the page is visible, and on request. */
-export function useRounds (): { round: Round, ask: (isForced: boolean) => void } {
-  const [round, setRound] = useState<Round>({ number: 0, isForced: false })
-  const ask = (isForced: boolean): void => setRound(({ number }) => ({ number: number + 1, isForced }))
-  useEffect(() => {
-    const timer = setInterval(() => { if (document.visibilityState === 'visible') ask(false) }, EVERY_MS)
-    return () => clearInterval(timer)
-  }, [])
-  return { round, ask }
-}
 
 interface TileViewProps {
   source: Source
   tile: Tile
-  round: Round
+  /** Counts requests for fresh answers. */
+  refreshed: number
   children?: ComponentChildren
 }
 
 /** One question or saved query of a board: its picture, what it says, and files of it. */
-export function TileView ({ source: { path, key }, tile: { kind, id }, round, children }: TileViewProps) {
-  const loaded = useLoaded(`tile ${path} ${kind} ${id}`, async (signal) =>
-    await request<TileAnswer>(`${path}/answers/${kind}/${id}`, { signal, key, query: { refresh: round.isForced || undefined } }))
+export function TileView ({ source: { path, key }, tile: { kind, id }, refreshed, children }: TileViewProps) {
+  const answered = useRef(0)
+  const loaded = useLoaded(`tile ${path} ${kind} ${id}`, async (signal) => {
+    // Whoever has the link only gets cached answers.
+    const refresh = key === undefined && answered.current < refreshed
+    answered.current = refreshed
+    return await request<TileAnswer>(`${path}/answers/${kind}/${id}`, { signal, key, query: { refresh: refresh || undefined } })
+  }, { everyMs: EVERY_MS })
   const { value, reload } = loaded
-  useEffect(() => { if (round.number > 0) reload() }, [round.number])
+  useEffect(() => { if (refreshed > 0) reload() }, [refreshed])
   const name = value === undefined ? `${kind === 'question' ? 'Question' : 'Saved query'} ${id}` : showText(value.name, 120)
   return (
     <section class='tile' aria-label={name} aria-busy={loaded.isLoading}>

@@ -4,7 +4,7 @@ import { request } from '../api-client.ts'
 import { showText, zone } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { Again, Empty, Show } from '../states.tsx'
-import { TileView, useRounds } from './board-tile.tsx'
+import { TileView } from './board-tile.tsx'
 
 const PATH = '/api/shared_board'
 
@@ -22,10 +22,10 @@ export function SharedBoard () {
     document.title = `${showText(found.name, 60)} · Millrace`
     return found
   })
-  const { round, ask } = useRounds()
+  const [refreshed, setRefreshed] = useState(0)
   const refresh = (): void => {
     board.reload()
-    ask(false)
+    setRefreshed(refreshed + 1)
   }
   return (
     <Show of={board} what='The board'>
@@ -35,7 +35,7 @@ export function SharedBoard () {
           {description !== '' && <p class='hint'>{showText(description, 3000)}</p>}
           <p class='toolbar'><Again of={{ isLoading: board.isLoading, reload: refresh }}>Refresh</Again> <span class='hint'>Times in {timezone}. Answers are at most about a minute behind.</span></p>
           {tiles.length === 0 && <Empty>This board is empty.</Empty>}
-          <div class='board'>{tiles.map((tile) => <TileView key={`${tile.kind} ${tile.id}`} source={{ path: PATH, key }} tile={tile} round={round} />)}</div>
+          <div class='board'>{tiles.map((tile) => <TileView key={`${tile.kind} ${tile.id}`} source={{ path: PATH, key }} tile={tile} refreshed={refreshed} />)}</div>
         </>
       )}
     </Show>
