@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { fieldsOf } from '../../engines/fields.ts'
 import { type HttpError, invalidField } from '../../engines/errors.ts'
+import { WINDOW_MS } from '../../engines/questions/alert-windows.ts'
 import { readConditions } from '../../engines/operators/property-conditions.ts'
 import { type ClickHouse, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -187,8 +188,6 @@ export async function exportRoutes (
     return { planned: await planBackfill(sql, id, { from, to }) }
   })
 }
-
-const WINDOW_MS = { hour: 3_600_000, day: 86_400_000 }
 
 /** Windows that begin in the span and end in it. */
 async function planBackfill (sql: Sql, id: number, { from, to }: { from: Date, to: Date }): Promise<number> {

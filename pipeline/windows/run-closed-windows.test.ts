@@ -123,7 +123,7 @@ t.test('a process whose renewals get no answer stops before another may take ove
   }
   const process = start('f', [task], 600)
   await waitFor(async () => reasons.length === 1)
-  t.match(reasons, [{ name: 'LeaseLostError' }])
+  t.match(reasons, [{ message: /the lease of test:silent has ended/ }])
   await process.stop()
 })
 

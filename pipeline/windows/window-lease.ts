@@ -11,12 +11,8 @@ const LONGEST_RETRY_S = 600
 const MAX_ERROR_LENGTH = 1000
 
 /** Another process has taken the task over: what this one did counts for nothing. */
-class LeaseLostError extends Error {
-  constructor (subject: string) {
-    super(`the lease of ${subject} has ended, as this process did not renew it in time`)
-    this.name = 'LeaseLostError'
-  }
-}
+const leaseLost = (subject: string): Error =>
+  new Error(`the lease of ${subject} has ended, as this process did not renew it in time`)
 
 export interface LeaseOptions {
   sql: Sql
@@ -59,7 +55,7 @@ export function createLeases ({ sql, owner, leaseMs, signal: stop }: LeaseOption
         UPDATE window_tasks SET done_through = coalesce(${doneThrough}::timestamptz, done_through),
           leased_until = '-infinity', failures = 0, error = '', updated_at = now()
         WHERE subject = ${subject} AND owner = ${owner} AND leased_until > now()`
-      if (count !== 1) throw new LeaseLostError(subject)
+      if (count !== 1) throw leaseLost(subject)
       await effects?.(transaction)
     })
   }
@@ -86,7 +82,7 @@ export function createLeases ({ sql, owner, leaseMs, signal: stop }: LeaseOption
       const takenAt = performance.now()
       if (stop.aborted || !await take(subject, doneThrough)) return false
       const lost = new AbortController()
-      const lose = (): void => lost.abort(new LeaseLostError(subject))
+      const lose = (): void => lost.abort(leaseLost(subject))
       // Also while Postgres does not answer.
       const loseAfter = (from: number): NodeJS.Timeout => setTimeout(lose, from + leaseMs - performance.now()).unref()
       let end = loseAfter(takenAt)

@@ -1,8 +1,6 @@
 /** Windows of time, and the work that runs when one is closed. */
+import { type AlertInterval, WINDOW_MS } from '../../engines/questions/alert-windows.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-
-/** Length of the windows: whole hours or days of UTC, or weeks from Monday. */
-export type WindowSize = 'hour' | 'day' | 'week'
 
 /** Events with `from <= received_at < to`. */
 export interface TimeWindow {
@@ -17,7 +15,8 @@ export type WindowEffects = (transaction: TransactionSql) => Promise<unknown>
 export interface WindowTask {
   /** Kind and id of what it belongs to, such as `export:3`; never used again for another one. */
   subject: string
-  size: WindowSize
+  /** Length of the windows: whole hours or days of UTC, or weeks from Monday. */
+  size: AlertInterval
   /** Its first window is the one that has this moment; earlier ones are skipped, also those that were waiting. */
   since: Date
   /**
@@ -42,14 +41,12 @@ export interface WindowKind {
   limit: number
 }
 
-const LENGTH_MS = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } satisfies Record<WindowSize, number>
-
 /** The first Monday of the epoch was the fifth day. */
 const FIRST_MONDAY_MS = 4 * 86_400_000
 
 /** The window that has the moment. */
-export function windowAt (size: WindowSize, moment: Date): TimeWindow {
-  const [length, origin] = [LENGTH_MS[size], size === 'week' ? FIRST_MONDAY_MS : 0]
+export function windowAt (size: AlertInterval, moment: Date): TimeWindow {
+  const [length, origin] = [WINDOW_MS[size], size === 'week' ? FIRST_MONDAY_MS : 0]
   const from = Math.floor((moment.getTime() - origin) / length) * length + origin
   return { from: new Date(from), to: new Date(from + length) }
 }

@@ -37,8 +37,8 @@ export async function readValue (
   deps: AnalystDeps, { kind, id }: Subject, asker: Asker, window: Span & { size: 'hour' | 'day' }
 ): Promise<number | null> {
   const watched = kind === 'saved_query' ? await findQuery(deps.sql, id, asker) : await findQuestion(deps.sql, id, asker)
-  const read = await readWindows(watched, { ...window, project: asker.project }, async (query, parameters = {}) =>
-    await ask(deps, query, { parameters, limit: MAX_VALUE_ROWS }))
+  const read = await readWindows(watched, { ...window, project: asker.project }, async (query, parameters) =>
+    await ask(deps, query, MAX_VALUE_ROWS, parameters))
   return read(window.from) ?? null
 }
 
@@ -51,8 +51,7 @@ export async function readReport (
 ): Promise<TileReport> {
   if (kind === 'saved_query') {
     const { name, query, parameters, chart } = await findQuery(deps.sql, id, asker)
-    const limit = chart === null ? MAX_REPORT_ROWS : MAX_VALUE_ROWS
-    const { meta, data } = await ask(deps, query, { parameters, limit })
+    const { meta, data } = await ask(deps, query, chart === null ? MAX_REPORT_ROWS : MAX_VALUE_ROWS, parameters)
     const lines = data.slice(0, MAX_REPORT_ROWS).map((row) => row.join(' | '))
     return { name, lines, content: contentOfResult(meta, data.map((row) => [...row]), chart) }
   }
@@ -96,13 +95,12 @@ async function findQuery (sql: Sql, id: number, { project, mayRunSql, updatedAt 
 }
 
 async function ask (
-  { analyst }: AnalystDeps, query: string,
-  { parameters = {}, limit }: { parameters?: Record<string, string>, limit?: number } = {}
+  { analyst }: AnalystDeps, query: string, limit: number | null = null, parameters: Record<string, string> = {}
 ): Promise<AnalystResult> {
   if (analyst === null) throw new Error('there is no login for analysts (MILLRACE_CLICKHOUSE_ANALYST_URL)')
   const result = await analyst.query({
     query: blankFormat(query), query_params: parameters, format: 'JSONCompact',
-    ...limit !== undefined && { clickhouse_settings: { limit: String(limit) } }
+    ...limit !== null && { clickhouse_settings: { limit: String(limit) } }
   })
   const { meta = [], data } = await result.json<AnalystResult['data'][number]>()
   return { meta, data }
