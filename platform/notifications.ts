@@ -9,11 +9,6 @@ export interface NewNotification {
   text: string
 }
 
-/** Address of a screen of the console, such as `boards/2`. */
-export function consoleUrl (publicUrl: string, project: number, screen: string): string {
-  return `${publicUrl}/console/projects/${project}/${screen}`
-}
-
 /** Appends to the queue of a target. @returns the sequence of the last one; null: there is no such target. */
 export async function queueNotifications (
   sql: Sql | TransactionSql, targetId: number, notifications: readonly NewNotification[]

@@ -5,8 +5,9 @@
  */
 import { type AlertCondition, comparesWeeks, describeCondition, outcomeOf, WINDOW_MS, type WindowValue } from '../../../engines/questions/alert-windows.ts'
 import { selectLimits } from '../../../platform/directory/read-keys.ts'
-import { consoleUrl, type NewNotification } from '../../../platform/notifications.ts'
+import type { NewNotification } from '../../../platform/notifications.ts'
 import { type Limited, maySql } from '../../../schema/roles.ts'
+import { consoleUrl } from '../notify/write-message.ts'
 import type { TimeWindow, WindowEffects, WindowTask } from '../window-task.ts'
 import { readValue } from './analyst-values.ts'
 import { type Alert, type AlertDeps, commitWindow } from './commit-window.ts'

@@ -1,6 +1,6 @@
 import { cityOf, formatterOf } from '../../../engines/figures.ts'
-import { consoleUrl, type NewNotification } from '../../../platform/notifications.ts'
-import type { ReportContent } from '../notify/write-message.ts'
+import type { NewNotification } from '../../../platform/notifications.ts'
+import { consoleUrl, type ReportContent } from '../notify/write-message.ts'
 import type { TimeWindow, WindowEffects } from '../window-task.ts'
 import { readReport, type Subject } from './analyst-values.ts'
 import { type Alert, type AlertDeps, commitWindow } from './commit-window.ts'

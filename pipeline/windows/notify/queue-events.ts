@@ -9,9 +9,10 @@
 import { type ClickHouse, queryRows, readCompleteThrough } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.ts'
 import type { Logger } from '../../../platform/logger.ts'
-import { consoleUrl, type NewNotification, queueNotifications } from '../../../platform/notifications.ts'
+import { type NewNotification, queueNotifications } from '../../../platform/notifications.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { RunAnnounced } from '../../announced-work.ts'
+import { consoleUrl } from './write-message.ts'
 
 const ROUND_MS = 2000
 const COUNT_EVERY_MS = 60_000

@@ -15,6 +15,11 @@ export interface Message {
   createdAt: Date
 }
 
+/** Address of a screen of the console, such as `boards/2`. */
+export function consoleUrl (publicUrl: string, project: number, screen: string): string {
+  return `${publicUrl}/console/projects/${project}/${screen}`
+}
+
 /** What `data` of a report has for all kinds of targets. */
 export interface ReportContent {
   /** Lines of each tile of the board; the first is its name. */
