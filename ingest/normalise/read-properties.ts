@@ -167,8 +167,7 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
       const entries = entriesOf(shape)
       const described = names.describe(found, entries)
       if (described !== entries) {
-        const first = entries.find((entry, index) => described[index] !== entry) ?? ''
-        beyond = `the property ${first.slice(2)}`
+        beyond = `the property ${entries.find((entry, index) => described[index] !== entry)?.slice(2) ?? ''}`
         return described.join(PROPERTY_ENTRY_SEPARATOR)
       }
       shape.allOf ??= new Set()
