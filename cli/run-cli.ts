@@ -82,10 +82,10 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
 
 function buildProgram (context: CliContext): Command {
   const program = new Command('millrace')
-    .description('Runs and manages Millrace. Commands use the management API at --url with the personal key --key, else at\n' +
-      'MILLRACE_URL with MILLRACE_KEY, else of the stack that "millrace start" runs on the data directory\n' +
-      '(MILLRACE_DATA_DIR, else .millrace). Those that work without the API find the services in the same way, or by\n' +
-      'DATABASE_URL, CLICKHOUSE_URL and NATS_URL.')
+    .description('Runs and manages Millrace. Commands use the management API: at --url with the key --key; without these, at\n' +
+      'MILLRACE_URL with MILLRACE_KEY; without those, of the stack that "millrace start" runs on the data directory\n' +
+      '(MILLRACE_DATA_DIR, else .millrace). Commands that work without the API connect to the services themselves, at\n' +
+      'DATABASE_URL, CLICKHOUSE_URL and NATS_URL; a service without such a setting is that of the same stack.')
     .version(describeVersion())
     .option('--url <url>', 'address of Millrace, such as https://events.example.com', readUrl)
     .option('--key <key>', 'personal API key (phx_...)')

@@ -776,7 +776,7 @@ export interface paths {
         put?: never;
         /**
          * Erase or anonymise persons, or erase events
-         * @description For `distinct_ids`, with or without a person, or for matching `persons`, erases: events, the persons with all their distinct ids, samples of warnings, queued notifications, dead letters, groups with such a key, and rows of exports. For `events`, erases only matching events. A restored backup, an import, a replay or an old spool does not bring erased data back.
+         * @description For `distinct_ids`, with or without a person, or for matching `persons`, erases: events, the persons with all their distinct ids, samples of warnings, queued notifications, dead letters that hold nothing of other people, stored flag hash keys, splits, groups whose key is one of these ids, and rows of exports. For `events`, erases only matching events. A restored backup, an import, a replay or an old spool does not bring erased data back.
          *
          *     Requires the scope person:write.
          */
@@ -1530,7 +1530,7 @@ export interface paths {
         };
         /**
          * List the changes of a feature flag
-         * @description Newest first, for deleted flags too: the flag after each change, and who made it. The newest 500 are kept.
+         * @description Newest first, for deleted flags too: the flag after each change, and who made it. The newest 500 are kept, at most 10 MB.
          *
          *     Requires the scope feature_flag:read.
          */
@@ -2773,7 +2773,7 @@ export interface paths {
         };
         /**
          * Retrieve a picture of a board that was sent
-         * @description For 30 days, while the alert exists and those who saved it may ask.
+         * @description Available for 30 days, as long as the alert exists and everybody who saved it still has the rights that it needs.
          */
         get: operations["getSharedBoardPicturesByKey"];
         put?: never;
@@ -3235,7 +3235,7 @@ export interface components {
             timestamp?: string;
             /**
              * Format: uuid
-             * @description Id of the event: events with the same uuid count once.
+             * @description Id of the event. An event sent again with the same uuid, name and distinct_id counts once.
              */
             uuid?: string;
         };
@@ -3252,7 +3252,7 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             id: number;
-            /** @description true: a list of persons instead of filters. */
+            /** @description true: a fixed list of persons: those of the given distinct ids, or those behind a number when the cohort was created. */
             is_static: boolean;
             /**
              * @description All but `list` are living: their members are refreshed every few minutes.
@@ -5012,7 +5012,7 @@ export interface components {
             /** Format: date-time */
             answered_at: string;
             description: string;
-            /** @description true: a cached answer; the watermark is at most a minute past complete_through. */
+            /** @description true: a cached answer, at most ten minutes old; the watermark is at most a minute past its complete_through. */
             is_cached: boolean;
             name: string;
             /** @description For a question; else null. */
@@ -6828,7 +6828,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: date-time
-                     * @description With `question`: `as_of` of the answer, for the events and the members of cohorts it counted. Merges and properties are current. Default: now. For a living cohort, it says only which days a range of last days had.
+                     * @description With `question`: `as_of` of the answer, for the events and the members of cohorts it counted. Merges and properties are current. Default: now. For a living cohort, it only decides which days a range such as "the last 30 days" means.
                      */
                     as_of?: string;
                     /** @description Instead of `filters`: a list of stored persons. */
@@ -6932,7 +6932,7 @@ export interface operations {
                             [key: string]: unknown;
                         } | null;
                         id: number;
-                        /** @description true: a list of persons instead of filters. */
+                        /** @description true: a fixed list of persons: those of the given distinct ids, or those behind a number when the cohort was created. */
                         is_static: boolean;
                         /**
                          * @description All but `list` are living: their members are refreshed every few minutes.
@@ -12963,7 +12963,7 @@ export interface operations {
                     /** @description Project API key. A personal API key needs the scope event:write, and project_id. */
                     api_key: string;
                     batch: components["schemas"]["CapturedEvent"][];
-                    /** @description true: an import; its events are processed after live ones. */
+                    /** @description true: an import; its events are processed apart from live ones, so that they do not delay them. */
                     historical_migration?: boolean;
                     /** @description Time of sending by the client's clock, used to correct timestamps. */
                     sent_at?: string;
@@ -12971,7 +12971,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The events are stored durably. */
+            /** @description Every event that was not dropped is stored durably. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12998,7 +12998,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The events are stored durably. */
+            /** @description Every event that was not dropped is stored durably. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13194,7 +13194,7 @@ export interface operations {
             query?: {
                 /** @description true or 1: add the remote configuration. */
                 config?: "true" | "1" | "false" | "0";
-                /** @description Version of the answer, 1 or 2. Default: 2 with the remote configuration, or 1 when config is given. */
+                /** @description Version of the answer, 1 or 2. Default: 1 if config is given; otherwise 2, and the answer includes the remote configuration. */
                 v?: string;
             };
             header?: never;

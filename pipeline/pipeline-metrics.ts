@@ -35,7 +35,7 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
       'Delay from receipt of the oldest event to the confirmed insert.',
       [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], partition),
     deliverySeconds: metrics.histogram('delivery_seconds',
-      'Delay from storage of an EVENTS message, or a later pull, to delivery.',
+      'Delay until an EVENTS message is delivered, from its storage or from the pull that asked for it, whichever came later.',
       DELIVERY_BUCKETS, partition)
   }
   const started = new Set<string>()

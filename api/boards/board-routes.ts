@@ -54,7 +54,7 @@ const { required, properties: { answer, ...facts } } = answerSchema
 const tileAnswerSchema = object({
   name: string, description: string,
   answered_at: { ...string, format: 'date-time' },
-  is_cached: { type: 'boolean', description: 'true: a cached answer; the watermark is at most a minute past complete_through.' },
+  is_cached: { type: 'boolean', description: 'true: a cached answer, at most ten minutes old; the watermark is at most a minute past its complete_through.' },
   question: { ...nullableObject({ definition: definitionSchema, ...facts, answer }, 'For a question; else null.'), required: ['definition', ...required] },
   result: nullableObject({
     chart: { type: ['object', 'null'], additionalProperties: true },

@@ -14,7 +14,7 @@ export async function reportPictureRoutes (app: FastifyInstance, { sql }: { sql:
   app.get<{ Params: { key: string } }>('/:key', {
     schema: {
       tags: ['boards'], security: [], summary: 'Retrieve a picture of a board that was sent',
-      description: 'For 30 days, while the alert exists and those who saved it may ask.',
+      description: 'Available for 30 days, as long as the alert exists and everybody who saved it still has the rights that it needs.',
       params: object({ key: { ...string, description: 'Of the address in the report.' } }),
       response: { 200: { description: 'The picture.', content: { 'image/png': { schema: { type: 'string', format: 'binary' } } } } }
     }

@@ -150,7 +150,7 @@ async function execute (
     })
     if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
     const [code] = await once(child, 'close').catch(() => [null])
-    logger.info({ project, code, said }, 'server-side import finished')
+    logger.info({ project, code, said }, 'server-side import ended; "code" is its exit code, 0 if complete')
     if (begun === undefined) throw new HttpError(400, 'validation_error', 'invalid_input', /^(?:millrace|error): (.*)/m.exec(said)?.[1] ?? `The import ended with code ${code}.`)
     // One that was killed, or whose key was revoked, could not report its end.
     await sql`UPDATE imports SET state = 'interrupted', error = 'MILLRACE_IMPORT_ENDED', ended_at = now()

@@ -114,7 +114,7 @@ function describeCapturePaths (): Record<string, object> {
       api_key: API_KEY,
       batch: { type: 'array', items: { $ref: '#/components/schemas/CapturedEvent' } },
       sent_at: { type: 'string', description: "Time of sending by the client's clock, used to correct timestamps." },
-      historical_migration: { type: 'boolean', description: 'true: an import; its events are processed after live ones.' }
+      historical_migration: { type: 'boolean', description: 'true: an import; its events are processed apart from live ones, so that they do not delay them.' }
     }, 'api_key', 'batch'))
   }
 }
@@ -132,7 +132,7 @@ const capturedEventSchema = {
     distinct_id: { type: 'string' as const, description: 'Id of the user; here or in properties.' },
     properties: { type: 'object' as const, additionalProperties: true },
     timestamp: { type: 'string' as const, description: 'Time of the event, ISO 8601; default: the time of receipt.' },
-    uuid: { type: 'string' as const, format: 'uuid', description: 'Id of the event: events with the same uuid count once.' },
+    uuid: { type: 'string' as const, format: 'uuid', description: 'Id of the event. An event sent again with the same uuid, name and distinct_id counts once.' },
     $set: PERSON_PROPERTIES,
     $set_once: PERSON_PROPERTIES
   }
@@ -152,7 +152,7 @@ function describePath (summary: string, body: object): object {
       requestBody: { required: true, content: { 'application/json': { schema: body } } },
       responses: {
         200: {
-          description: 'The events are stored durably.',
+          description: 'Every event that was not dropped is stored durably.',
           content: {
             'application/json': {
               schema: object({ status: { type: 'integer', const: 1 } }, { additionalProperties: false })

@@ -56,7 +56,7 @@ export async function erasureRoutes (app: FastifyInstance, deps: ErasureDeps): P
 
   routes.post('/', {
     summary: 'Erase or anonymise persons, or erase events',
-    description: 'For `distinct_ids`, with or without a person, or for matching `persons`, erases: events, the persons with all their distinct ids, samples of warnings, queued notifications, dead letters, groups with such a key, and rows of exports. For `events`, erases only matching events. A restored backup, an import, a replay or an old spool does not bring erased data back.',
+    description: 'For `distinct_ids`, with or without a person, or for matching `persons`, erases: events, the persons with all their distinct ids, samples of warnings, queued notifications, dead letters that hold nothing of other people, stored flag hash keys, splits, groups whose key is one of these ids, and rows of exports. For `events`, erases only matching events. A restored backup, an import, a replay or an old spool does not bring erased data back.',
     body: bodySchema, answer: answerSchema, config: { hasSecretBody: true }
   }, async ({ body }, { projectId }) => {
     const erasure = await findAsked(clickhouse, projectId, body)

@@ -23,7 +23,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
   backups.command('run')
     .description('make a backup now, sharing unchanged files with the last one, and remove the oldest beyond MILLRACE_BACKUP_KEEP.\n' +
       '"millrace start" does this every MILLRACE_BACKUP_INTERVAL_HOURS')
-    .option('--emptied', 'confirm that the backups were removed from the folder on purpose (its disk is mounted)')
+    .option('--emptied', 'go on although the folder lost all its backups: they were removed on purpose, and its disk is mounted')
     .option(...JSON_OPTION)
     .action(async ({ emptied = false, ...output }: Output & { emptied?: boolean }) => {
       const { root, keep } = readFolder(context)

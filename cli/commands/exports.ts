@@ -22,7 +22,7 @@ export function addExportsCommands (program: Command, context: CliContext): void
       ], output)
     })
 
-  addOfOne(group, 'run', 'export closed windows from before the export was made; the same windows and names as by schedule')
+  addOfOne(group, 'run', 'export earlier closed windows, from before the export was created; windows and file names are those of the schedule')
     .requiredOption('--from <time>', 'start of the first window', readInstant)
     .requiredOption('--to <time>', 'end of the last window', readInstant)
     .action(async (id: number, { project, from, to, ...output }: OfProject & { from: Date, to: Date }) => {
@@ -33,7 +33,7 @@ export function addExportsCommands (program: Command, context: CliContext): void
     })
 
   group.command('verify')
-    .description('verify the files of an export, without any server: none was changed, and no window is missing')
+    .description('verify that no file of an export was changed and no window is missing; needs no server')
     .argument('<folder>', 'folder with the exported tables; of S3, a copy')
     .option('--last <sha256>', 'hash of the last manifest of a table: manifest_sha256 of its windows in the API')
     .option(...JSON_OPTION)

@@ -39,7 +39,7 @@ export function addImportCommands (program: Command, context: CliContext): void 
     .option('--project <id>', 'destination project', readId, 1)
     .option('--map <field=column>', 'files only: column of event, timestamp, distinct_id, uuid or properties (default: guessed from column names)', collectStrings)
     .option('--timezone <zone>', 'mixpanel only: time zone of a project created before 2023 (default: UTC)')
-    .addOption(new Option('--persons <from>', 'posthog only: source of person properties: person rows only, or events too (default: export)').choices(['events', 'export']))
+    .addOption(new Option('--persons <from>', 'posthog only: what sets properties of persons: rows of persons only (export), or events too (events); default: export').choices(['events', 'export']))
     .option('--events-per-second <number>', 'send rate limit, so that live events are not delayed; 0: no limit', readRate, 5000)
     .option('--state <folder>', 'folder for progress, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
     .option('--dry-run', 'read and count, without sending')

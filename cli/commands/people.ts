@@ -43,10 +43,10 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     })
 
   users.command('disable')
-    .description('end all sessions of a user, and permanently the keys that the user has or made and links to boards')
+    .description('disable a user: end all sessions, and permanently the keys that the user has or made, links to boards and SQL in alerts')
     .argument('<email>', 'address of the user')
     .action(async (email: string) => {
       await context.api.patch('/api/users/{id}', { params: { id: await findUser(context.api, email) }, body: { disabled: true } })
-      context.stdout.write(`Disabled ${email}: sessions, keys and links to boards have ended.\n`)
+      context.stdout.write(`Disabled ${email}: sessions, keys, links to boards and SQL in alerts have ended.\n`)
     })
 }

@@ -61,7 +61,7 @@ export function addPersonsCommands (program: Command, context: CliContext): void
       }), output)
     })
 
-  addOfProject(group, 'undo-merge', 'compute persons again as if a merge had never been')
+  addOfProject(group, 'undo-merge', 'undo a merge: compute its persons again as if it had never happened')
     .argument('<person>', 'id of the person')
     .argument('<event>', 'uuid of the event that merged, from the history of the person')
     .action(async (id: string, event: string, { project, ...output }: OfProject) => {

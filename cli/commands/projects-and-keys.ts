@@ -50,7 +50,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
   projects.command('rotate-key')
     .description('give a project a new API key; the old one is accepted for a grace period')
     .argument('<id>', 'id of the project', readId)
-    .option('--grace <duration>', 'how long the old key is accepted; 0: it stops working at once', readDuration, 604_800)
+    .option('--grace <duration>', 'how long the old key is accepted, in seconds or such as 7d; 0: it stops working at once', readDuration, 604_800)
     .option(...JSON_OPTION)
     .action(async (id: number, { grace, ...output }: Output & { grace: number }) => {
       printFields(context, await context.api.post('/api/projects/{project_id}/rotate_key', {

@@ -20,7 +20,7 @@ const CLEAR = '\u001b[H\u001b[J'
 export function addStatusCommands (program: Command, context: CliContext): void {
   program.command('status')
     .description('show throughput, backlogs and failures of all parts, refreshed each second')
-    .option('--once', 'show it once; the default without a terminal')
+    .option('--once', 'show it once and exit; the default when the output is not a terminal')
     .option('--json', 'print it once as JSON')
     .option('--ingest <url>', 'address of an ingest process; separate several by commas', collectStrings)
     .option('--pipeline <url>', 'address of a pipeline process; separate several by commas', collectStrings)

@@ -38,7 +38,7 @@ export function openCookielessSalts (sql: Sql, logger: Logger, now: () => number
   const loop = runAtIntervals({
     everyMs: CHECK_MS,
     logger,
-    failure: 'could not read the salts of visitors without cookies; without the salt of its day, an event is stored under one id for all of them',
+    failure: 'could not read the daily salts for visitors without cookies; on a day without a salt, all their events are stored under one distinct id',
     async run () {
       const today = Math.floor(now() / DAY_MS)
       current = withoutOld(current, today)

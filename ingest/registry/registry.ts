@@ -103,7 +103,7 @@ export class Registry {
     const { spool, link, logger } = this.#options
     if (!this.#isRegistered || !spool.isSettled || this.publishedThrough.inFlight > 0 || !link.isUp()) return
     await this.retire(spool.folder).catch((err: unknown) => {
-      logger.warn({ err }, 'could not remove this process\'s entry from NATS; the watermark is held back until its spool folder is in use again')
+      logger.warn({ err }, 'could not remove this process\'s entry from NATS; the watermark does not advance until a process uses this spool folder again')
     })
   }
 

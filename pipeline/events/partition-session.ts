@@ -79,7 +79,7 @@ export class PartitionSession {
     if (layout <= ROW_LAYOUT || stop.aborted) return
     const error = new MillraceError('MILLRACE_ROW_LAYOUT_TOO_NEW', `the partition has row layout ${layout}, and this process supports ` +
       `layouts up to ${ROW_LAYOUT}: stop it and start the newer version`, { action: 'stop', details: { layout } })
-    logger.error({ err: error, partition: state.key }, 'partition waits for a newer version of this process')
+    logger.error({ err: error, partition: state.key }, 'a newer version wrote this partition, so this process stores nothing of it: stop it and start the newer version')
     state.fail(error)
     while (!stop.aborted) await pause(IDLE_MS, stop)
   }

@@ -42,7 +42,7 @@ export function watchBackups ({ sql, run, intervalMs, metrics, logger }: {
   // Without any backup the age is that of the process, so that an alert on the age fires.
   const ageMs = (): number => Date.now() - (known.startedAt?.getTime() ?? startedAt)
 
-  metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup, else the process, began.',
+  metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup began; without one, since this process began.',
     () => ageMs() / 1000)
   metrics.gaugeFrom('backup_interval_seconds', 'Interval of scheduled backups; 0: none are scheduled.', () => intervalMs / 1000)
   metrics.gaugeFrom('backup_duration_seconds', 'Duration of the last complete backup.', () => known.seconds)

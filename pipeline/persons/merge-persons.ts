@@ -69,7 +69,7 @@ function deadLetterProperties (source: PersonState, update: MergeUpdate, outcome
   const { projectId, uuid, timestamp, distinctId } = update
   const asUpdate = { kind: 'person', projectId, uuid, timestamp, distinctId, setOnce: source.properties } as const
   outcome.refused.push(refuseUpdate(asUpdate, 'properties_too_large',
-    `the properties of the merged person would exceed ${MAX_PROPERTIES_BYTES} bytes: these are of the one merged into it`))
+    `the properties of the merged person would exceed ${MAX_PROPERTIES_BYTES} bytes: this letter has the properties of the person that was merged away`))
   outcome.warnings.push({ projectId, reason: 'properties_too_large', example: { uuid, distinctId } })
 }
 

@@ -112,7 +112,7 @@ async function applyNext (
   metrics.pendingMessages.set({ partition }, state.pendingMessages)
   if (applied.leftOut.length > 0) {
     const [{ reason, projectId } = {}] = applied.leftOut
-    logger.error({ partition, updates: applied.leftOut.length, reason, projectId }, 'refused updates were not dead-lettered: the stream has no room for more of their project')
+    logger.error({ partition, updates: applied.leftOut.length, reason, projectId }, 'refused updates were not dead-lettered: the dead-letter stream has no room for more letters of their project')
   }
   metrics.countBatch(applied, (performance.now() - startedAt) / 1000)
   onCopies()

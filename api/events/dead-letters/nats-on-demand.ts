@@ -44,7 +44,7 @@ export async function askStream<T> (
   return await askNats(nats, async (connection) => await ask(connection).catch((error: unknown) => {
     if (error instanceof JetStreamApiError && error.code === NO_STREAM) return none
     throw error
-  }), 'This is in NATS, which is unavailable; try again later.')
+  }), 'This request needs data in NATS, which is unavailable; try again later.')
 }
 
 /** @throws {HttpError} 503 when NATS is unavailable or does not take a message. */

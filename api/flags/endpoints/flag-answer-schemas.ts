@@ -14,7 +14,7 @@ export function describeFlagEndpoint (endpoint: 'decide' | 'flags'): Schema {
         type: 'string',
         description: endpoint === 'decide'
           ? 'Version of the answer, 1 to 4. Default: 1.'
-          : 'Version of the answer, 1 or 2. Default: 2 with the remote configuration, or 1 when config is given.'
+          : 'Version of the answer, 1 or 2. Default: 1 if config is given; otherwise 2, and the answer includes the remote configuration.'
       },
       ...(endpoint === 'flags'
         ? { config: { type: 'string', enum: ['true', '1', 'false', '0'], description: 'true or 1: add the remote configuration.' } }

@@ -36,7 +36,7 @@ const cohortSchema = object({
   id: integer,
   name: string,
   kind: { ...string, enum: ['properties', 'behavior', 'question', 'list'], description: 'All but `list` are living: their members are refreshed every few minutes.' },
-  is_static: { ...boolean, description: 'true: a list of persons instead of filters.' },
+  is_static: { ...boolean, description: 'true: a fixed list of persons: those of the given distinct ids, or those behind a number when the cohort was created.' },
   filters: { ...filtersSchema, type: ['object', 'null'], description: 'As written; null for a list and a question.' },
   question: { ...questionSchema, type: ['object', 'null'], description: 'The number in an answer whose persons are the members; null for other kinds.' },
   people: { type: ['integer', 'null'], description: 'Number of members as of `as_of`; for a list, as of now. Null: not counted yet.' },
@@ -53,7 +53,7 @@ const newCohortSchema = bodyOf({
     description: 'Instead of `filters`: a number in an answer, whose persons become the members. Also requires the scopes query:read and person:read.'
   },
   living: { ...boolean, description: 'With `question`: true: members are refreshed every few minutes; false: the stored persons as of `as_of`.' },
-  as_of: { ...asOfSchema, description: `With \`question\`: ${asOfSchema.description} For a living cohort, it says only which days a range of last days had.` },
+  as_of: { ...asOfSchema, description: `With \`question\`: ${asOfSchema.description} For a living cohort, it only decides which days a range such as "the last 30 days" means.` },
   distinct_ids: { ...array({ ...string, minLength: 1 }, { maxItems: 100_000 }), description: 'Instead of `filters`: a list of stored persons.' }
 }, 'name')
 

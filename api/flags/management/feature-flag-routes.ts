@@ -36,7 +36,7 @@ export async function featureFlagRoutes (
 
   routes.list('/:id/activity', {
     summary: 'List the changes of a feature flag', params: idParams,
-    description: 'Newest first, for deleted flags too: the flag after each change, and who made it. The newest 500 are kept.',
+    description: 'Newest first, for deleted flags too: the flag after each change, and who made it. The newest 500 are kept, at most 10 MB.',
     item: { $ref: 'FeatureFlagActivity#' }
   }, async ({ params: { id }, query }, { projectId }) => await listFlagChanges(sql, { projectId, id }, query))
 
