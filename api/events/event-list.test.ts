@@ -4,7 +4,7 @@ import t from 'tap'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { freePort } from '../../test/support/local-ports.ts'
-import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createTestClickHouse, stopMerges } from '../../test/support/test-stores.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
 import { type EventList, listEvents } from './event-list.ts'
@@ -64,8 +64,7 @@ t.test('every event comes once, newest first, over days, equal milliseconds and 
   // Days without any lie between; nine of an instant.
   const events = [0, 1, 30, 31, 24 * 40, 24 * 41, 24 * 400]
     .flatMap((hours) => Array.from({ length: 9 }, () => event(hours * HOUR_MS)))
-  await client.command({ query: 'SYSTEM STOP MERGES events' })
-  t.teardown(async () => { await client.command({ query: 'SYSTEM START MERGES events' }) })
+  await stopMerges(t, client, ['events'])
   await insert(events)
   await insert(events.filter((_, index) => index % 2 === 0))
 

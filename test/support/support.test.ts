@@ -12,6 +12,11 @@ import { createTestClickHouse, createTestPostgres } from './test-stores.ts'
 import { startTestNats } from './test-processes.ts'
 import { waitFor } from './wait-for.ts'
 
+const EVENT = {
+  project_id: 1, uuid: '0190b5a0-0000-7000-8000-000000000001', event: 'e', distinct_id: 'u',
+  timestamp: '2026-01-02 03:00:00', received_at: '2026-01-02 03:00:00'
+}
+
 t.test('gives each test a migrated Postgres database of its own', async (t) => {
   const first = await createTestPostgres(t)
   const second = await createTestPostgres(t)
@@ -45,6 +50,32 @@ t.test('a ClickHouse database of a test is what migrating makes', async (t) => {
   t.ok(tables.length > 10)
   t.same(tables, await describeTables(other))
   t.equal((await readRows(client, 'SELECT name FROM schema_migrations')).length, applied.length)
+})
+
+t.test('the database of a test that has ended is as new for the next, or given to nobody when it was altered', async (t) => {
+  const urls: string[] = []
+  const borrow = async (name: string, work: (client: ClickHouse) => Promise<unknown>): Promise<void> => {
+    await t.test(name, async (t) => {
+      const { client, url } = await createTestClickHouse(t)
+      urls.push(url)
+      for (const table of ['events', 'event_volumes_by_day', 'watermark_reached']) {
+        t.same(await readRows(client, `SELECT 1 FROM ${table}`), [], table)
+      }
+      // Of a token that an earlier test used.
+      await client.insert({
+        table: 'events', format: 'JSONEachRow', values: [EVENT], clickhouse_settings: { insert_deduplication_token: 'one' }
+      })
+      for (const table of ['events', 'event_volumes_by_day']) t.equal((await readRows(client, `SELECT 1 FROM ${table}`)).length, 1, table)
+      await client.command({ query: "INSERT INTO watermark_reached SELECT 0, now64(3), (now64(3), '')" })
+      await work(client)
+    })
+  }
+  await borrow('fills it', async () => {})
+  await borrow('alters it', async (client) => await client.command({ query: 'ALTER TABLE events ADD COLUMN plan String' }))
+  await borrow('deletes', async (client) => await client.command({ query: 'ALTER TABLE events DELETE WHERE 1 SETTINGS mutations_sync = 1' }))
+  await borrow('gets another', async () => {})
+  t.equal(urls[0], urls[1])
+  t.equal(new Set(urls).size, 3)
 })
 
 t.test('starts a nats-server whose acknowledged messages survive a kill', async (t) => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { createTestClickHouse } from '../../../test/support/test-stores.ts'
+import { createTestClickHouse, stopMerges } from '../../../test/support/test-stores.ts'
 import { listStoredEvents } from './stored-events.ts'
 
 t.test('lists the newest events of a distinct id by receipt, whatever their day, and each once', async (t) => {
@@ -29,7 +29,7 @@ t.test('lists the newest events of a distinct id by receipt, whatever their day,
 
   // More copies than are spared for.
   const copies = Array.from({ length: 40 }, () => recent[0]!)
-  await client.command({ query: 'SYSTEM STOP MERGES events' })
+  await stopMerges(t, client, ['events'])
   await client.insert({ table: 'events', values: copies, format: 'JSONEachRow', clickhouse_settings: { optimize_on_insert: 0 } })
   t.same(await list(8), [...first, 'e', 'e'])
 })

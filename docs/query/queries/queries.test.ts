@@ -5,7 +5,7 @@ import { createClient } from '@clickhouse/client'
 import t from 'tap'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { refreshEventsWithPerson } from '../../../schema/migrate/refresh-events-with-person.ts'
-import { createTestClickHouse } from '../../../test/support/test-stores.ts'
+import { createTestClickHouse, stopMerges } from '../../../test/support/test-stores.ts'
 
 const FOLDER = import.meta.dirname
 const ROOT = path.join(FOLDER, '..', '..', '..')
@@ -233,7 +233,7 @@ t.test('an analyst gets the same answers while duplicates are not merged away ye
   const analyst = createClient({ url: analystUrl.href })
   t.teardown(() => analyst.close())
   const expected = expectedAnswers(await fill(client))
-  await client.command({ query: 'SYSTEM STOP MERGES events' })
+  await stopMerges(t, client, ['events'])
   await client.command({ query: 'INSERT INTO events SELECT * REPLACE (inserted_at + 1 AS inserted_at) FROM events' })
   const copies = await client.query({ query: 'SELECT count() AS n FROM events', format: 'JSONEachRow' })
   t.match(await copies.json(), [{ n: /^24$/ }])

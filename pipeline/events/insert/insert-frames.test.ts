@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { encodeFrame } from '../../../schema/wire/frame-codec.ts'
-import { createTestClickHouse } from '../../../test/support/test-stores.ts'
+import { createTestClickHouse, stopMerges } from '../../../test/support/test-stores.ts'
 import { buildEventBlock } from '../../../test/support/event-block.ts'
 import type { TestContext } from '../../../test/support/test-context.ts'
 import { createPipelineMetrics } from '../../pipeline-metrics.ts'
@@ -26,9 +26,7 @@ interface Target {
 async function createTarget (t: TestContext): Promise<Target> {
   const { url, client } = await createTestClickHouse(t)
   // Merges drop equal rows and would hide a second copy.
-  for (const table of ['events', 'event_volumes_by_day', 'event_property_counts']) {
-    await client.command({ query: `SYSTEM STOP MERGES ${table}` })
-  }
+  await stopMerges(t, client, ['events', 'event_volumes_by_day', 'event_property_counts'])
   const agent = createClickHouseAgent()
   t.teardown(() => agent.destroy())
   return {

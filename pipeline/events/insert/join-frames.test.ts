@@ -6,7 +6,7 @@ import { decodeFrame, decodeNativeBlock, encodeFrame, encodeNativeBlock } from '
 import { type NativeBlock, pickRows } from '../../../schema/wire/native-block.ts'
 import { frameOf } from '../../../schema/wire/frame-message.ts'
 import { buildEventBlock, type PlainEvent } from '../../../test/support/event-block.ts'
-import { createTestClickHouse, type TestClickHouse } from '../../../test/support/test-stores.ts'
+import { createTestClickHouse, stopMerges, type TestClickHouse } from '../../../test/support/test-stores.ts'
 import type { TestContext } from '../../../test/support/test-context.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import { encodePayload, makeEvents } from '../../testing/publish-events.ts'
@@ -196,9 +196,7 @@ interface Target {
 
 async function createTarget (t: TestContext): Promise<Target> {
   const clickhouse = await createTestClickHouse(t)
-  for (const table of ['events', 'event_volumes_by_day', 'event_property_counts']) {
-    await clickhouse.client.command({ query: `SYSTEM STOP MERGES ${table}` })
-  }
+  await stopMerges(t, clickhouse.client, ['events', 'event_volumes_by_day', 'event_property_counts'])
   const agent = createClickHouseAgent()
   t.teardown(() => agent.destroy())
   const insertFrames = createInsertFrames({ url: clickhouse.url, agent })
