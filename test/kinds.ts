@@ -19,7 +19,7 @@ export const TEST_KINDS: readonly TestKind[] = ['unit', 'service', 'whole path',
 export const WHOLE_PATHS: readonly string[] = [
   'cli/backup/backup.test.ts', 'test/console/whole-story.test.ts', 'test/contract/contract.test.ts',
   'test/events/identity.test.ts', 'test/events/large-batch.test.ts', 'test/events/poisoned-event.test.ts',
-  'test/sdk/browser.test.ts', 'test/sdk/capture.test.ts'
+  'test/sdk/capture.test.ts'
 ]
 
 /** Modules that start a whole system. A file that has moved is found by `kinds.test.ts`. */

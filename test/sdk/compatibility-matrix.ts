@@ -15,7 +15,7 @@ export interface MatrixRow {
   titles: string[]
 }
 
-const BROWSER = 'test/sdk/browser.test.ts'
+const BROWSER = 'test/sdk/browser.system.test.ts'
 const FLAGS = 'api/flags/endpoints'
 const SEGMENT = 'ingest/server/segment.test.ts'
 const VISIT = 'no error, no failed request, each event of a visit stored once'

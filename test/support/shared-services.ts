@@ -3,6 +3,7 @@ import { mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import http from 'node:http'
+import { testEnvironment } from './environments.ts'
 import { readProcessIdentity } from '../../embedded/supervisor/processes/recorded-processes.ts'
 
 const FOLDER = path.resolve(import.meta.dirname, '..', '..', '.tap')
@@ -48,6 +49,8 @@ export async function startSharedServices (watchedPid: number): Promise<Services
   // The runner instruments every process below a test by this variable; see `run-uninstrumented.js`.
   const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, main, file, String(watchedPid)], {
     detached: true,
+    // With what tests have compiled: the system that they share runs the same modules.
+    env: testEnvironment(),
     stdio: ['ignore', log, log]
   })
   child.unref()
