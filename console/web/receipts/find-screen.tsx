@@ -1,8 +1,8 @@
+import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
-import { request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
 import { Again, Empty, Show } from '../states.tsx'
 import { Refused } from './refused-requests.tsx'
@@ -43,9 +43,12 @@ export function FindScreen () {
             <p>Searches everywhere an event can be: ClickHouse, the stream, dead letters and dropped events.</p>
           </Empty>
           )
-        : UUID.test(asked) && !isDistinctId
-          ? <OfUuid key={`${asked} ${round}`} uuid={asked} />
-          : <OfDistinctId key={`${asked} ${round}`} distinctId={asked} />}
+        : (
+          <Fragment key={`${asked} ${round}`}>
+            {UUID.test(asked) && !isDistinctId ? <OfUuid uuid={asked} /> : <EventsOf distinctId={asked} />}
+            <Refused />
+          </Fragment>
+          )}
     </section>
   )
 }
@@ -56,44 +59,18 @@ function OfUuid ({ uuid }: { uuid: string }) {
     <>
       <h2>Event <code>{uuid}</code></h2>
       <ReceiptOf uuid={uuid} onFate={setFate} />
-      {fate === 'unknown'
-        ? (
-          <>
-            <EventsOf distinctId={uuid} />
-            <Refused isFound={false} />
-          </>
-          )
-        : fate !== undefined && (
-          <>
-            <h2>As stored</h2>
-            <StoredOf uuid={uuid} />
-            <Refused isFound />
-          </>
-        )}
+      {fate === 'unknown' && <EventsOf distinctId={uuid} />}
+      {fate !== undefined && fate !== 'unknown' && <><h2>As stored</h2><StoredOf uuid={uuid} /></>}
     </>
   )
 }
 
-function OfDistinctId ({ distinctId }: { distinctId: string }) {
-  const [count, setCount] = useState<number>()
-  return (
-    <>
-      <EventsOf distinctId={distinctId} onCount={setCount} />
-      <Refused isFound={count !== 0} />
-    </>
-  )
-}
-
-function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (count: number) => void }) {
-  const receipts = useLoaded(`receipts ${projectId.value} ${distinctId}`, async (signal) => {
-    const { results } = await request<{ results: Receipt[] }>(`/api/projects/${projectId.value}/receipts`, { query: { distinct_id: distinctId, limit: 50 }, signal })
-    onCount?.(results.length)
-    return results
-  })
+function EventsOf ({ distinctId }: { distinctId: string }) {
+  const receipts = useAnswer<{ results: Receipt[] }>(`/api/projects/${projectId.value}/receipts`, { distinct_id: distinctId, limit: 50 })
   const home = `/projects/${projectId.value}`
   return (
     <Show of={receipts} what='The events'>
-      {(found) => found.length === 0
+      {({ results: found }) => found.length === 0
         ? (
           <p class='hint'>
             No event with the distinct id <code>{showText(distinctId)}</code> is stored or waiting, and none with a uuid was dropped in the last 30 days. To search by name, see{' '}

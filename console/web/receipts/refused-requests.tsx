@@ -5,19 +5,13 @@ import { may, session } from '../session.ts'
 import { Show } from '../states.tsx'
 import { describeRefused, isOfRequests, type RefusedRequests } from './warning-words.ts'
 
-/**
- * Requests that were refused before their events were read.
- *
- * @param props.isFound  Something is known of what was asked for: they are shown if there are any, for another event.
- */
-export function Refused ({ isFound }: { isFound: boolean }) {
+/** Requests that were refused before their events were read: among them may be the event that is missing. */
+export function Refused () {
   const home = `/projects/${projectId.value}`
   const refused = useLoaded(`refused ${projectId.value}`, fetchRefused)
-  if (isFound && (refused.value === undefined || refused.value.length === 0)) return null
   return (
     <>
-      <h2>{isFound ? 'Still missing an event? Requests were refused' : 'Requests refused before their events were read'}</h2>
-      {isFound && <p class='hint'>In the last 24 hours. Their events were not read, so the missing one may have been among them.</p>}
+      <h2>Still missing an event? Requests refused before their events were read</h2>
       <Show of={refused} what='Refused requests'>
         {(found) => (
           <>
