@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { Ask, useAttempt } from '../confirm.tsx'
+import { Ask, FormDialog } from '../confirm.tsx'
 import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Ago, Choices, Dialog, Facts, Failed, Form, Show } from '../states.tsx'
+import { Ago, Choices, Facts, Show } from '../states.tsx'
 import {
   changesOf, describeBeyond, describeLimits, describeMonth, fieldsOf, type Quota, type QuotaFields
 } from './quota.ts'
@@ -68,18 +68,12 @@ interface QuotaFormProps {
   onDone: () => void
 }
 
-/** Sets, changes and takes away limits. An error that names a field is shown beside it. */
-function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
+/** Sets, changes and takes away limits. */
+function QuotaForm ({ quota, path, ...dialog }: QuotaFormProps) {
   // As it was when the form was opened: the screen behind it reads on.
   const [before] = useState(() => fieldsOf(quota))
   const [fields, setFields] = useState(before)
-  const { isBusy, error, attempt } = useAttempt()
   const changes = changesOf(before, fields)
-  const save = async (): Promise<void> => {
-    if (!await attempt(async () => { await request(path, { method: 'PATCH', body: changes }) })) return
-    onClose()
-    onDone()
-  }
   const field = (name: keyof QuotaFields, label: string, hint: string, most?: number) => (
     <div>
       <label>
@@ -90,28 +84,22 @@ function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
         />
       </label>
       <span id={`hint-${name}`} class='hint'>{hint}</span>
-      {error?.attr === name && <p role='alert' class='error'>{error.message}</p>}
     </div>
   )
   const beyond = (each: Quota['beyond']): string => describeBeyond({ beyond: each, sample_rate: Number(fields.sample_rate) / 100 || quota.sample_rate })
-  const isNamed = error?.attr != null && Object.hasOwn(fields, error.attr)
   return (
-    <Dialog title={quota.updated_at === null ? 'Set a quota' : 'Change the quota'} onClose={onClose}>
-      <Form class='stacked' onSubmit={async () => { if (!isBusy) await save() }}>
-        {field('events_per_second', 'Events a second', 'Of each ingest process. Empty: no limit.')}
-        {field('burst', 'Events at once, after a silence', "Empty: ten seconds' worth.")}
-        {field('events_per_month', 'Events a calendar month (UTC)', 'Of all processes. Empty: no limit.')}
-        <Choices
-          legend='Beyond it' chosen={fields.beyond} onChange={(chosen) => setFields({ ...fields, beyond: chosen === 'sample' ? chosen : 'reject' })}
-          of={{ reject: beyond('reject'), sample: beyond('sample') }}
-        />
-        {fields.beyond === 'sample' && field('sample_rate', 'Share of all distinct ids, in percent', 'Smaller samples are subsets of larger ones.', 99.99)}
-        {error !== undefined && !isNamed && <Failed error={error} onRetry={() => { void save() }} />}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary' disabled={isBusy || Object.keys(changes).length === 0}>Save</button>
-        </p>
-      </Form>
-    </Dialog>
+    <FormDialog
+      title={quota.updated_at === null ? 'Set a quota' : 'Change the quota'} action='Save' isReady={Object.keys(changes).length > 0}
+      onConfirm={async () => await request(path, { method: 'PATCH', body: changes })} {...dialog}
+    >
+      {field('events_per_second', 'Events a second', 'Of each ingest process. Empty: no limit.')}
+      {field('burst', 'Events at once, after a silence', "Empty: ten seconds' worth.")}
+      {field('events_per_month', 'Events a calendar month (UTC)', 'Of all processes. Empty: no limit.')}
+      <Choices
+        legend='Beyond it' chosen={fields.beyond} onChange={(chosen) => setFields({ ...fields, beyond: chosen === 'sample' ? chosen : 'reject' })}
+        of={{ reject: beyond('reject'), sample: beyond('sample') }}
+      />
+      {fields.beyond === 'sample' && field('sample_rate', 'Share of all distinct ids, in percent', 'Smaller samples are subsets of larger ones.', 99.99)}
+    </FormDialog>
   )
 }
