@@ -8,7 +8,8 @@ import {
 import { startDeletions } from '../../pipeline/persons/deletion/run-deletions.ts'
 import { deletePerson } from '../../api/persons/delete-person.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
-import { findReceipt, type Receipt } from '../../api/events/receipts/find-receipt.ts'
+import type { Receipt } from '../../api/events/receipts/describe-receipt.ts'
+import { findReceipt } from '../../api/events/receipts/find-receipt.ts'
 import { setRetention } from '../../api/projects/retention-routes.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { PATIENCE_MS } from '../support/wait-for.ts'
@@ -65,10 +66,10 @@ t.test('every event gets the right receipt, whatever became of it', async (t) =>
   t.match([...processes][0], /^[0-9a-f]{12}$/)
   t.same(repeated.filter((uuid) => timesAgain(receipts.get(uuid)) !== 3), [], 'how often it came again')
   t.same(stored.filter((uuid) => timesAgain(receipts.get(uuid)) !== 0), [])
-  t.match(receipts.get(dropped[0]!), { dropped: { reason: 'missing_event_name', receivedBy: [...processes][0] } })
-  t.match(receipts.get(deleted[0]!), { deleted: { why: 'person', wasStored: true } })
-  t.match(receipts.get(tooOld[0]!), { deleted: { why: 'retention', wasStored: false } })
-  t.match(receipts.get(waiting[0]!), { waiting: { distinctId: 'd', receivedBy: [...processes][0] } })
+  t.match(receipts.get(dropped[0]!), { dropped: { reason: 'missing_event_name', received_by: [...processes][0] } })
+  t.match(receipts.get(deleted[0]!), { deleted: { why: 'person', was_stored: true } })
+  t.match(receipts.get(tooOld[0]!), { deleted: { why: 'retention', was_stored: null } })
+  t.match(receipts.get(waiting[0]!), { waiting: { distinct_id: 'd', received_by: [...processes][0] } })
 })
 
 type Stores = TestStores & { ingest: TestIngest }
@@ -113,9 +114,9 @@ async function askAll (
 }
 
 function insertOf (receipt: Receipt | undefined): string {
-  return receipt?.fate === 'stored' ? String(receipt.stored.insert?.receivedBy) : ''
+  return receipt?.fate === 'stored' ? String(receipt.stored?.received_by) : ''
 }
 
 function timesAgain (receipt: Receipt | undefined): number {
-  return receipt?.fate === 'stored' ? receipt.duplicates.count : Number.NaN
+  return receipt?.duplicates?.count ?? Number.NaN
 }

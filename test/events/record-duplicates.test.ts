@@ -34,9 +34,9 @@ t.test('remembers what came again, and every row its insert; a batch range that 
 
   const query = { projectId: 1, uuid: twice.uuid }
   const stored = await readStoredEvent(query, client)
-  t.match(stored?.insert, { partition: 'live.0', firstSequence: sequence, lastSequence: sequence, receivedBy: ['aaaaaaaaaaaa'] })
+  t.match(stored, { partition: 'live.0', first_sequence: sequence, last_sequence: sequence, received_by: ['aaaaaaaaaaaa'] })
   const [traces, none] = await readTraces({ projectId: 1, uuids: [twice.uuid, once.uuid] }, client)
-  t.match(traces?.duplicates, { count: 2, last: [{ sequence: again, receivedBy: 'bbbbbbbbbbbb', partition: 'live.0' }, { sequence: again }] })
+  t.match(traces?.duplicates, { count: 2, last: [{ sequence: again, received_by: 'bbbbbbbbbbbb', partition: 'live.0' }, { sequence: again }] })
   t.match(none?.duplicates, { count: 0, last: [] })
   t.same(await queryRows(client, 'SELECT toUInt32(count()) AS rows FROM events'), [{ rows: 5 }])
 })

@@ -64,10 +64,10 @@ t.test('the receipt of an event that a rule or a schema kept out says so, with t
     [dropped]: 'rule_dropped: no tests of ours', [sampled]: 'rule_sampled: half of the scrolling', [rejected]: 'schema_rejected', [large]: 'rule_dropped: no tests of ours'
   }
   for (const [uuid, reason] of Object.entries(expected)) {
-    t.match(await receipt(uuid), { fate: 'dropped', dropped: { reason, receivedBy: /^[0-9a-f]{12}$/, receivedAt: String } })
+    t.match(await receipt(uuid), { fate: 'dropped', dropped: { reason, received_by: /^[0-9a-f]{12}$/, received_at: String } })
     t.match(await api.call('GET', `~/events/${uuid}/receipt`), { body: { uuid, fate: 'dropped', dropped: { reason }, stored: null, dead_letter: null } })
   }
-  t.match(await receipt(quarantined), { fate: 'dead_letter', letter: { stage: 'schema', errorCode: 'required /plan' } })
+  t.match(await receipt(quarantined), { fate: 'dead_letter', dead_letter: { stage: 'schema', reason: 'not_met', error: /plan/ } })
   t.match(await receipt(stored), { fate: 'stored' })
 
   // Samples of warnings are kept for longer than traces.

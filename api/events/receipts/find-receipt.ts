@@ -10,43 +10,12 @@ import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { listRetention } from '../../../platform/retention-rules.ts'
 import { groupByCutoff } from '../../../schema/retention.ts'
-import { type DroppedEvent, type Duplicates, type EventTraces, readDroppedSample, readTraces } from './read-traces.ts'
-import { searchStream, type StreamSearch, type WaitingEvent } from './search-stream.ts'
-import { type EventQuery, readStoredEvent, type StoredEvent, timeOfUuid } from './stored-events.ts'
+import { makeReceipt, type Receipt, receiptOfLetter } from './describe-receipt.ts'
+import { type EventTraces, readDroppedSample, readTraces } from './read-traces.ts'
+import { searchStream } from './search-stream.ts'
+import { type EventQuery, readStoredEvent, timeOfUuid } from './stored-events.ts'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../../schema/wire/ingest-presence.ts'
 import { readBucket } from '../../../platform/nats/stream-info.ts'
-
-export interface DeletedEvent {
-  /** `person`: with its person. `retention`: by age. `unknown`: it was stored and has been deleted. */
-  why: 'person' | 'retention' | 'unknown'
-  /** When the deletion of the person was asked for, ISO 8601; else null. */
-  askedAt: string | null
-  /** First day that is kept, `YYYY-MM-DD`, with `retention`; else null. */
-  keptSince: string | null
-  /** Whether the event is known to have been stored. If not, it is too old to be kept. */
-  wasStored: boolean
-}
-
-export type SearchedMessages = Pick<StreamSearch, 'searchedMessages' | 'of'>
-
-/**
- * The fate of an event:
- *
- * - `stored`: it is in `events`; `duplicates` says how often it came again.
- * - `dead_letter`: it does not meet its schema, or ClickHouse refused it; a replay stores it.
- * - `waiting`: it is in a message of the stream.
- * - `dropped`: it was answered with 200 and not stored.
- * - `deleted`: it was deleted, or is too old to be kept if it was ever stored.
- * - `unknown`: no process acknowledged it; or it was dropped longer ago than drops are remembered, or beyond
- *   their number; or it is in one of the places of `mayBeIn`.
- */
-export type Receipt =
-  | { fate: 'stored', stored: StoredEvent, duplicates: Duplicates }
-  | { fate: 'dead_letter', letter: DeadLetter }
-  | { fate: 'waiting', waiting: WaitingEvent, searched: SearchedMessages }
-  | { fate: 'dropped', dropped: DroppedEvent }
-  | { fate: 'deleted', deleted: DeletedEvent }
-  | { fate: 'unknown', mayBeIn: PossiblePlace[], searched: SearchedMessages }
 
 export interface FindReceiptDeps {
   clickhouse: ClickHouse
@@ -58,8 +27,18 @@ export interface FindReceiptDeps {
   now: () => number
 }
 
+type DeletedEvent = NonNullable<Receipt['deleted']>
+
 /**
- * Looks an event up where it can be.
+ * Looks an event up where it can be. Its fate:
+ *
+ * - `stored`: it is in `events`; `duplicates` says how often it came again.
+ * - `dead_letter`: it does not meet its schema, or ClickHouse refused it; a replay stores it.
+ * - `waiting`: it is in a message of the stream.
+ * - `dropped`: it was answered with 200 and not stored.
+ * - `deleted`: it was deleted, or is too old to be kept if it was ever stored.
+ * - `unknown`: no process acknowledged it; or it was dropped longer ago than drops are remembered, or beyond
+ *   their number; or it is in one of the places of `may_be_in`.
  *
  * Events move one way: spool, stream, table or dead letter. The places are asked in this order, and the table once more
  * at the end, so that an event that moves meanwhile is found.
@@ -72,28 +51,27 @@ export async function findReceipt (query: EventQuery, deps: FindReceiptDeps): Pr
     readStoredEvent(query, clickhouse),
     readTraces({ projectId: query.projectId, uuids: [query.uuid] }, clickhouse) as Promise<[EventTraces]>
   ])
+  const { uuid } = query
   const { duplicates } = traces
-  if (stored !== null) return { fate: 'stored', stored, duplicates }
+  if (stored !== null) return makeReceipt(uuid, 'stored', { stored, duplicates })
   const { mayBeIn, search, letter } = await nats(async (connection) => ({
     mayBeIn: await listIngestPlaces(connection, deps.now()),
     search: await searchStream(query, connection),
     letter: await findLetter(query, connection)
   }))
   const storedSince = await readStoredEvent(query, clickhouse)
-  if (storedSince !== null) return { fate: 'stored', stored: storedSince, duplicates }
-  if (letter !== null) return { fate: 'dead_letter', letter }
-  const searched = { searchedMessages: search.searchedMessages, of: search.of }
-  const [waiting] = search.found
-  if (waiting !== undefined) return { fate: 'waiting', waiting, searched }
+  if (storedSince !== null) return makeReceipt(uuid, 'stored', { stored: storedSince, duplicates })
+  if (letter !== null) return receiptOfLetter(uuid, letter)
+  const { searched, found: [waiting] } = search
+  if (waiting !== undefined) return makeReceipt(uuid, 'waiting', { waiting, searched })
   const dropped = traces.dropped ?? await readDroppedSample(query, clickhouse)
-  if (dropped !== null) return { fate: 'dropped', dropped }
-  const deleted = await findDeletion(query, deps, { askedAt: traces.deletedAt, wasStored: duplicates.count > 0 })
-  if (deleted !== null) return { fate: 'deleted', deleted }
-  const unsearched = search.searchedMessages < search.of
-  return {
-    fate: 'unknown', searched,
-    mayBeIn: unsearched ? [...mayBeIn, { where: 'stream', process: null, since: null }] : mayBeIn
-  }
+  if (dropped !== null) return makeReceipt(uuid, 'dropped', { dropped })
+  const deleted = await findDeletion(query, deps, traces.deletedAt, duplicates.count > 0)
+  if (deleted !== null) return makeReceipt(uuid, 'deleted', { deleted })
+  const unsearched = searched.messages < searched.of
+  return makeReceipt(uuid, 'unknown', {
+    searched, may_be_in: unsearched ? [...mayBeIn, { where: 'stream', process: null, since: null }] : mayBeIn
+  })
 }
 
 /** Letters of persons are about what an event changes; the event itself is stored or on its way. */
@@ -106,29 +84,23 @@ async function findLetter ({ projectId, uuid }: EventQuery, connection: NatsConn
   return null
 }
 
+/** @param wasStored  Whether it is known to have been. If not, it is too old to be kept. */
 async function findDeletion (
-  query: EventQuery, { sql, now }: FindReceiptDeps,
-  { askedAt, wasStored }: Pick<DeletedEvent, 'askedAt' | 'wasStored'>
+  query: EventQuery, { sql, now }: FindReceiptDeps, askedAt: string | null, wasStored: boolean
 ): Promise<DeletedEvent | null> {
-  if (askedAt !== null) return { why: 'person', askedAt, keptSince: null, wasStored: true }
+  const gone = { asked_at: askedAt, kept_since: null, was_stored: true }
+  if (askedAt !== null) return { ...gone, why: 'person' }
   const happenedAt = query.timestamp ?? timeOfUuid(query.uuid)
   const [group] = groupByCutoff(await listRetention(await sql()), [query.projectId], now())
   const keptSince = group?.before ?? null
   if (happenedAt !== null && keptSince !== null && new Date(happenedAt).toISOString() < keptSince) {
-    return { why: 'retention', askedAt: null, keptSince, wasStored }
+    return { ...gone, why: 'retention', kept_since: keptSince, was_stored: wasStored || null }
   }
-  return wasStored ? { why: 'unknown', askedAt: null, keptSince: null, wasStored } : null
+  return wasStored ? { ...gone, why: 'unknown' } : null
 }
 
 /** Where an event that is found nowhere may be all the same. */
-export interface PossiblePlace {
-  /** On the disk of an ingest process, in its memory, or among messages that were not searched. */
-  where: 'spool' | 'in_flight' | 'stream'
-  /** Ingest process; null for the stream. */
-  process: string | null
-  /** How old the oldest event there is, ISO 8601; null: unknown. */
-  since: string | null
-}
+type PossiblePlace = NonNullable<Receipt['may_be_in']>[number]
 
 /** A process whose entry is older than this, in milliseconds, is dead or cut off: it renews its entry every 4 s. */
 const SILENT_AFTER_MS = 10_000

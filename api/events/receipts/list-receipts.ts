@@ -5,22 +5,15 @@ import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letter
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { frameOf } from '../../../schema/wire/frame-message.ts'
 import { listDroppedEvents, readTraces } from './read-traces.ts'
-import type { FindReceiptDeps, Receipt, SearchedMessages } from './find-receipt.ts'
-import { searchStream } from './search-stream.ts'
-import { type DistinctIdQuery, listStoredEvents, type StoredEvent } from './stored-events.ts'
+import { makeReceipt, type Receipt, receiptOfLetter } from './describe-receipt.ts'
+import type { FindReceiptDeps } from './find-receipt.ts'
+import { searchStream, type StreamSearch } from './search-stream.ts'
+import { type DistinctIdQuery, listStoredEvents } from './stored-events.ts'
 
-export interface ListedReceipt {
-  uuid: string
+interface ListedReceipt {
   /** When ingest received the event, ISO 8601. */
   receivedAt: string
   receipt: Receipt
-}
-
-export interface ReceiptList {
-  /** Newest first. */
-  receipts: ListedReceipt[]
-  /** How many messages of the stream were searched, of how many. */
-  searched: SearchedMessages
 }
 
 /** Longest search among dead letters, in milliseconds. */
@@ -34,7 +27,7 @@ const LETTERS_MS = 1000
  */
 export async function listReceipts (
   query: DistinctIdQuery, { clickhouse, nats }: Pick<FindReceiptDeps, 'clickhouse' | 'nats'>
-): Promise<ReceiptList> {
+): Promise<{ results: Receipt[], searched: StreamSearch['searched'] }> {
   const { search, letters } = await nats(async (connection) => ({
     search: await searchStream(query, connection, { enough: query.limit }),
     letters: await listLetters(query, connection)
@@ -42,31 +35,20 @@ export async function listReceipts (
   const [stored, dropped] = await Promise.all([
     listStoredEvents(query, clickhouse), listDroppedEvents(query, clickhouse)
   ])
-  const searched = { searchedMessages: search.searchedMessages, of: search.of }
+  const { searched } = search
   const receipts = new Map<string, ListedReceipt>()
   const add = (found: readonly ListedReceipt[]): void => {
-    for (const each of found) if (!receipts.has(each.uuid)) receipts.set(each.uuid, each)
+    for (const each of found) if (!receipts.has(each.receipt.uuid)) receipts.set(each.receipt.uuid, each)
   }
-  add(await withDuplicates(query.projectId, stored, clickhouse))
+  const traces = await readTraces({ projectId: query.projectId, uuids: stored.map(({ uuid }) => uuid) }, clickhouse)
+  add(stored.map((event, index) => ({
+    receivedAt: event.received_at, receipt: makeReceipt(event.uuid, 'stored', { stored: event, duplicates: traces[index]?.duplicates ?? null })
+  })))
   add(letters)
-  add(search.found.map((waiting) => ({ ...waiting, receipt: { fate: 'waiting', waiting, searched } })))
-  add(dropped.map((event) => ({ ...event, receipt: { fate: 'dropped', dropped: event } })))
+  add(search.found.map((event) => ({ receivedAt: event.received_at, receipt: makeReceipt(event.uuid, 'waiting', { waiting: event, searched }) })))
+  add(dropped.map((event) => ({ receivedAt: event.received_at, receipt: makeReceipt(event.uuid, 'dropped', { dropped: event }) })))
   const newest = [...receipts.values()].sort((a, b) => a.receivedAt < b.receivedAt ? 1 : -1)
-  return {
-    searched,
-    receipts: newest.slice(0, query.limit).map(({ uuid, receivedAt, receipt }) => ({ uuid, receivedAt, receipt }))
-  }
-}
-
-async function withDuplicates (
-  projectId: number, events: readonly StoredEvent[], clickhouse: FindReceiptDeps['clickhouse']
-): Promise<ListedReceipt[]> {
-  const traces = await readTraces({ projectId, uuids: events.map(({ uuid }) => uuid) }, clickhouse)
-  return traces.flatMap(({ duplicates }, index): ListedReceipt[] => {
-    const stored = events[index]
-    if (stored === undefined) return []
-    return [{ uuid: stored.uuid, receivedAt: stored.receivedAt, receipt: { fate: 'stored', stored, duplicates } }]
-  })
+  return { searched, results: newest.slice(0, query.limit).map(({ receipt }) => receipt) }
 }
 
 const LETTERS_OF_EVENTS = [{ stage: 'schema', reason: 'not_met' }, { stage: 'writer', reason: 'refused' }] as const
@@ -84,7 +66,7 @@ async function listLetters (
       const [row] = await describe(body, letter.rows)
       if (row?.distinct_id !== distinctId || letter.uuid === null) continue
       const named = { ...letter, event: letter.event ?? String(row.event) }
-      found.push({ uuid: letter.uuid, receivedAt: String(row.received_at), receipt: { fate: 'dead_letter', letter: named } })
+      found.push({ receivedAt: String(row.received_at), receipt: receiptOfLetter(letter.uuid, named) })
     }
   }
   return found

@@ -2,30 +2,11 @@
 import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../../schema/wire/event-traces.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Found, Receipt } from './describe-receipt.ts'
 import { type DistinctIdQuery, type EventQuery, isoTime } from './stored-events.ts'
 
-export interface Duplicate {
-  receivedAt: string
-  /** Ingest process; null: unknown. */
-  receivedBy: string | null
-  partition: string
-  /** Stream sequence of its message. */
-  sequence: number
-}
-
-/** How often a stored event came again within the last 30 days, as far as it was recorded. */
-export interface Duplicates {
-  count: number
-  last: Duplicate[]
-}
-
-export interface DroppedEvent {
-  uuid: string
-  reason: string
-  /** When ingest received it; of what only a sample of ingestion warnings tells, the same. */
-  receivedAt: string
-  receivedBy: string | null
-}
+/** When ingest received it; of what only a sample of ingestion warnings tells, the same. */
+type DroppedEvent = Found<'dropped'>
 
 export type EventTraces = ReturnType<typeof toTraces>
 
@@ -60,14 +41,14 @@ export async function readTraces (
 function toTraces (uuid: string, of: (kind: TraceKind) => Row | undefined) {
   const { count = 0, last = [] } = of('duplicate') ?? {}
   const [receivedAt, process, reason = ''] = of('dropped')?.last[0] ?? []
-  const duplicates: Duplicates = {
+  const duplicates: NonNullable<Receipt['duplicates']> = {
     count,
     last: last.map(([receivedAt, process, , partition, sequence]) =>
-      ({ receivedAt, receivedBy: process || null, partition, sequence: Number(sequence) }))
+      ({ received_at: receivedAt, received_by: process || null, partition, sequence: Number(sequence) }))
   }
   const dropped: DroppedEvent | null = receivedAt === undefined
     ? null
-    : { uuid, receivedAt, receivedBy: process || null, reason }
+    : { uuid, received_at: receivedAt, received_by: process || null, reason }
   return {
     duplicates,
     dropped,
@@ -82,10 +63,10 @@ export async function readDroppedSample (
 ): Promise<DroppedEvent | null> {
   const [row] = await queryRows<Omit<DroppedEvent, 'uuid'>>(clickhouse, `
     SELECT if(reason IN ('rule_dropped', 'rule_sampled'), concat(reason, ': ', sample.value), reason) AS reason,
-      splitByChar('/', source)[1] AS receivedBy, ${isoTime('sample.received_at')} AS receivedAt
+      splitByChar('/', source)[1] AS received_by, ${isoTime('sample.received_at')} AS received_at
     FROM ${WARNINGS_TABLE} ARRAY JOIN samples AS sample
     WHERE project_id = {project: UInt32} AND effect = 'dropped' AND lower(sample.uuid) = {uuid: String}
-    ORDER BY receivedAt DESC LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId })
+    ORDER BY received_at DESC LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId })
   return row === undefined ? null : { uuid, ...row }
 }
 
@@ -93,7 +74,7 @@ export async function listDroppedEvents (
   { projectId, distinctId, limit }: DistinctIdQuery, clickhouse: ClickHouse
 ): Promise<DroppedEvent[]> {
   return await queryRows<DroppedEvent>(clickhouse, `
-    SELECT uuid, any(reason) AS reason, ${isoTime('event_traces.at')} AS receivedAt, process AS receivedBy
+    SELECT uuid, any(reason) AS reason, ${isoTime('event_traces.at')} AS received_at, process AS received_by
     FROM ${TRACES_TABLE}
     WHERE project_id = {project: UInt32} AND kind = 'dropped' AND distinct_id_hash = {hash: String}
     GROUP BY uuid, event_traces.at, process ORDER BY event_traces.at DESC LIMIT {limit: UInt32} SETTINGS final = 0`,

@@ -4,7 +4,7 @@ import { invalidField } from '../../../engines/errors.ts'
 import { toDistinctId } from '../../../schema/wire/identity.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { createSemaphore } from '../../../platform/semaphore.ts'
-import { describeReceipt, receiptListSchema, receiptSchema } from './describe-receipt.ts'
+import { receiptListSchema, receiptSchema } from './describe-receipt.ts'
 import { findReceipt, type FindReceiptDeps } from './find-receipt.ts'
 import { listReceipts } from './list-receipts.ts'
 import { readSentUuid } from './stored-events.ts'
@@ -39,8 +39,7 @@ export async function receiptRoutes (
     const uuid = readSentUuid(request.params.uuid)
     if (uuid === null) throw invalidField('uuid', 'uuid must be a UUID')
     const query = { projectId, uuid, timestamp: parseIsoDateTime(request.query.timestamp)?.getTime() }
-    const receipt = await answerInTime(semaphore.run(async () => await findReceipt(query, deps)))
-    return describeReceipt(uuid, receipt)
+    return await answerInTime(semaphore.run(async () => await findReceipt(query, deps)))
   })
 
   routes.get('/receipts', {
@@ -53,10 +52,6 @@ export async function receiptRoutes (
     answer: { $ref: 'ReceiptList#' }
   }, async ({ query: { distinct_id: distinctId, limit } }, { projectId }) => {
     const query = { projectId, distinctId: toDistinctId(distinctId), limit }
-    const { receipts, searched } = await answerInTime(semaphore.run(async () => await listReceipts(query, deps)))
-    return {
-      results: receipts.map(({ uuid, receipt }) => describeReceipt(uuid, receipt)),
-      searched: { messages: searched.searchedMessages, of: searched.of }
-    }
+    return await answerInTime(semaphore.run(async () => await listReceipts(query, deps)))
   })
 }

@@ -5,24 +5,15 @@ import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
 import { describeRows, uuidToNative } from '../../../schema/wire/native-block.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
-import type { StoredEvent } from './stored-events.ts'
+import type { Found } from './describe-receipt.ts'
 
-/** An event in a message of EVENTS that no partition has acknowledged yet. Times are ISO 8601. */
-export interface WaitingEvent extends Omit<StoredEvent, 'insertedAt' | 'insert'> {
-  /** Ingest process; null: unknown. */
-  receivedBy: string | null
-  /** Class and number, such as `live.0`. */
-  partition: string
-  sequence: number
-  publishedAt: string
-  messagesAhead: number
-}
+/** An event in a message of EVENTS that no partition has acknowledged yet. */
+type WaitingEvent = Found<'waiting'>
 
 export interface StreamSearch {
   found: WaitingEvent[]
-  searchedMessages: number
-  /** Messages in the stream when the search began. */
-  of: number
+  /** Messages that were searched, of those in the stream when the search began. */
+  searched: { messages: number, of: number }
 }
 
 /** Which events: one uuid, or those of a distinct id. */
@@ -48,7 +39,7 @@ export async function searchStream (
 ): Promise<StreamSearch> {
   const manager = await jetstreamManager(connection)
   const { messages: of, last_seq: last, first_seq: first } = (await readStreamInfo(manager, EVENTS_STREAM)).state
-  const search: StreamSearch = { found: [], searchedMessages: 0, of }
+  const search: StreamSearch = { found: [], searched: { messages: 0, of } }
   const deadline = performance.now() + SEARCH_MS
   const seen = new Map<string, number>()
   let next = first
@@ -66,13 +57,13 @@ export async function searchStream (
       if (message.seq > last || isOver()) continue
       const messagesAhead = seen.get(message.subject) ?? 0
       seen.set(message.subject, messagesAhead + 1)
-      search.searchedMessages++
+      search.searched.messages++
       search.found.push(...await readMatches(message, query, messagesAhead))
     }
     if (got === 0) break
   }
   // What left meanwhile needs no search: it is stored, or a dead letter.
-  if (next > last || search.searchedMessages > of) search.of = search.searchedMessages
+  if (next > last || search.searched.messages > of) search.searched.of = search.searched.messages
   return search
 }
 
@@ -88,14 +79,14 @@ async function readMatches (message: StoredMsg, query: StreamQuery, messagesAhea
       .map((row) => ({
         uuid: String(row.uuid),
         event: String(row.event),
-        distinctId: String(row.distinct_id),
+        distinct_id: String(row.distinct_id),
         timestamp: String(row.timestamp),
-        receivedAt: String(row.received_at),
-        receivedBy: processOfRequest(message.header.get(HEADER.request)),
+        received_at: String(row.received_at),
+        received_by: processOfRequest(message.header.get(HEADER.request)),
         partition: message.subject.slice(message.subject.indexOf('.') + 1),
         sequence: message.seq,
-        publishedAt: message.time.toISOString(),
-        messagesAhead
+        published_at: message.time.toISOString(),
+        messages_ahead: messagesAhead
       }))
   } catch {
     // No frame of events: its partition dead-letters it in its turn.

@@ -1,29 +1,10 @@
 /** Events as `events` has them, for receipts. */
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { dayOf, limitTime } from '../day-spans.ts'
+import type { Found } from './describe-receipt.ts'
 
-/** An event in `events`. Times are ISO 8601. */
-export interface StoredEvent {
-  uuid: string
-  event: string
-  distinctId: string
-  timestamp: string
-  receivedAt: string
-  insertedAt: string
-  /** null: stored by a version that did not record it, or not by the pipeline. */
-  insert: StoredInsert | null
-}
-
-export interface StoredInsert {
-  /** What ClickHouse recognises it by; `insert_token` of the row. */
-  token: string
-  /** Class and number, such as `live.0`. */
-  partition: string
-  firstSequence: number
-  lastSequence: number
-  /** Ingest processes that received its messages: the event came through one of them. */
-  receivedBy: string[]
-}
+/** An event in `events`. */
+export type StoredEvent = Found<'stored'>
 
 /** Which event: the uuid in its canonical form, lower case. */
 export interface EventQuery {
@@ -44,10 +25,13 @@ const DAY_MS = 86_400_000
 /** Selects a time of ClickHouse as ISO 8601. */
 export const isoTime = (expression: string): string => `concat(replaceOne(toString(${expression}), ' ', 'T'), 'Z')`
 
-const COLUMNS = `uuid, event, distinct_id AS distinctId, ${isoTime('events.timestamp')} AS timestamp,
-  ${isoTime('events.received_at')} AS receivedAt, ${isoTime('events.inserted_at')} AS insertedAt, insert_token AS token`
+const COLUMNS = `uuid, event, distinct_id, ${isoTime('events.timestamp')} AS timestamp,
+  ${isoTime('events.received_at')} AS received_at, ${isoTime('events.inserted_at')} AS inserted_at, insert_token AS token`
 
-type Row = Omit<StoredEvent, 'insert'> & { token: string }
+/** What the token of an insert says; null: it was stored by a version that recorded none, or not by the pipeline. */
+type StoredInsert = Pick<StoredEvent, 'insert_token' | 'partition' | 'first_sequence' | 'last_sequence' | 'received_by'>
+
+type Row = Omit<StoredEvent, keyof StoredInsert> & { token: string }
 
 /**
  * Reads an event by its uuid. The days around its time are asked first: the key of the table leaves few granules of
@@ -121,19 +105,20 @@ export function timeOfUuid (uuid: string): number | null {
 }
 
 function toStored ({ token, ...row }: Row): StoredEvent {
-  return { ...row, insert: parseInsertToken(token) }
+  return { ...row, ...parseInsertToken(token) }
 }
 
 /** `<stream>:<class>.<partition>:<first>-<last>[:<rows>][@<process>,...]`: see `batchRangeToken` of the pipeline. */
 const TOKEN = /^[^:]*:((?:live|historical)\.\d+):(\d+)-(\d+)(?::\d+-\d+)?(?:@(.*))?$/
 
-/** Null for tokens that are not the writer's. */
-export function parseInsertToken (token: string): StoredInsert | null {
+function parseInsertToken (token: string): StoredInsert {
   const [, partition, first, last, processes] = TOKEN.exec(token) ?? []
-  if (partition === undefined) return null
+  if (partition === undefined) {
+    return { insert_token: null, partition: null, first_sequence: null, last_sequence: null, received_by: [] }
+  }
   return {
-    token, partition, firstSequence: Number(first), lastSequence: Number(last),
-    receivedBy: processes === undefined ? [] : processes.split(',')
+    insert_token: token, partition, first_sequence: Number(first), last_sequence: Number(last),
+    received_by: processes === undefined ? [] : processes.split(',')
   }
 }
 

@@ -1,6 +1,7 @@
 /** Whether receipts say what became of the events of a run. */
 import { randomUUID } from 'node:crypto'
-import { findReceipt, type FindReceiptDeps, listIngestPlaces, type Receipt } from '../../../api/events/receipts/find-receipt.ts'
+import type { Receipt } from '../../../api/events/receipts/describe-receipt.ts'
+import { findReceipt, type FindReceiptDeps, listIngestPlaces } from '../../../api/events/receipts/find-receipt.ts'
 import { pause } from '../../../platform/intervals.ts'
 import { shuffle, type Random } from '../../support/random.ts'
 import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
@@ -80,8 +81,9 @@ async function waitUntilNowhere ({ connection }: Pick<FaultSystem, 'connection'>
 
 function judge (receipt: Receipt, expected: Receipt['fate']): string | null {
   if (receipt.fate !== expected) return `${receipt.fate}, not ${expected}`
-  if (receipt.fate === 'unknown' && receipt.mayBeIn.length > 0) return `unknown, but may be in ${JSON.stringify(receipt.mayBeIn)}`
-  if (receipt.fate === 'stored' && (receipt.stored.insert?.receivedBy.length ?? 0) === 0) return 'stored, but by no known insert'
+  const { stored, may_be_in: places } = receipt
+  if (places !== null && places.length > 0) return `unknown, but may be in ${JSON.stringify(places)}`
+  if (stored !== null && stored.received_by.length === 0) return 'stored, but by no known insert'
   return null
 }
 
