@@ -1,32 +1,5 @@
-import { execFileSync } from 'node:child_process'
 import t from 'tap'
-import { buildCommand, buildRun, describe, NO_PLAN } from './describe-import.ts'
-
-/** What `npx` gets of a command, in the shells that people have. */
-function read (shell: string, command: string): string[] {
-  return execFileSync(shell, ['-c', `npx () { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8', env: { HOME: '/home/ann', HERE: 'expanded' } }).split('\0').slice(0, -1)
-}
-
-t.test('a shell reads the command as it was meant, whatever is in names', (t) => {
-  const hostile = ["it's", '$HERE `id` $(id) "x"', '<b>&|;#*?[a]{b,c}', '--verify', '~/my exports', '~', 'back\\slash', 'ümläut 😀', '!!']
-  const plan = {
-    ...NO_PLAN, source: 'files', paths: `\n  ${hostile.join(' \n\n')}\r\n`, persons: 'events', timezone: 'Europe/Berlin', rate: '0',
-    columns: { event: "the 'name'", timestamp: 'at=utc', distinct_id: '', uuid: '$id' }
-  }
-  const to = { url: "https://events.example.com/a'b", project: 7 }
-  const paths = ["it's", '$HERE `id` $(id) "x"', '<b>&|;#*?[a]{b,c}', './--verify', '/home/ann/my exports', '~', 'back\\slash', 'ümläut 😀', '!!']
-  for (const shell of ['bash', 'sh']) {
-    t.same(read(shell, buildCommand(plan, to, true)), [
-      'millrace', 'import', 'files', ...paths, '--url', to.url, '--project', '7',
-      '--map', "event=the 'name'", '--map', 'timestamp=at=utc', '--map', 'uuid=$id', '--events-per-second', '0', '--dry-run'
-    ], shell)
-  }
-  const of = (changes: object): string => buildCommand({ ...NO_PLAN, paths: './export', columns: { event: 'name' }, timezone: ' Europe/Berlin ', ...changes }, { url: 'http://a:1', project: 1 }, false)
-  t.equal(of({}), 'npx millrace import posthog ./export --url http://a:1 --project 1', 'defaults and options of other sources are left out')
-  t.equal(of({ persons: 'events', rate: '1000' }), 'npx millrace import posthog ./export --url http://a:1 --project 1 --persons events --events-per-second 1000')
-  t.equal(of({ source: 'mixpanel' }), 'npx millrace import mixpanel ./export --url http://a:1 --project 1 --timezone Europe/Berlin')
-  t.end()
-})
+import { buildRun, describe, NO_PLAN } from './describe-import.ts'
 
 t.test('the server is asked for what belongs to the source', (t) => {
   const plan = { ...NO_PLAN, name: 'export', persons: 'events', timezone: ' Europe/Berlin ', rate: '0', columns: { event: 'name', uuid: '' } }

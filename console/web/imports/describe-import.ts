@@ -1,30 +1,14 @@
-/** The command that runs an import, and how one stands, in words. */
+/** What an import is asked for, and how one stands, in words. */
 import type { Schema } from '../../api-types.ts'
-import { formatCount, quote } from '../format.ts'
+import { formatCount } from '../format.ts'
 
 export const SOURCES = { posthog: 'PostHog', mixpanel: 'Mixpanel', amplitude: 'Amplitude', files: 'CSV, JSON Lines or Parquet' }
 
 /** Fields of an event that a column of any file may be. */
 export const FIELDS = ['event', 'timestamp', 'distinct_id', 'uuid', 'properties'] as const
 
-/**
- * Input for an import: paths, one per line, or the name of a file on the server; events per second, of which 0
- * is no limit; empty is the default.
- */
-export const NO_PLAN = { source: 'posthog', paths: '', name: '', persons: 'export', timezone: '', columns: {} as Partial<Record<string, string>>, rate: '5000' }
-
-/** The command for a POSIX shell that has the key in its environment. @param to.url  Base URL of this Millrace. */
-export function buildCommand (plan: typeof NO_PLAN, to: { url: string, project: number }, isDryRun: boolean): string {
-  const { source, paths, persons, timezone, columns, rate } = plan
-  return [
-    'npx millrace import', source, ...listPaths(paths).map(quotePath), `--url ${word(to.url)} --project ${to.project}`,
-    source === 'posthog' && persons === 'events' && '--persons events',
-    source === 'mixpanel' && timezone.trim() !== '' && `--timezone ${word(timezone.trim())}`,
-    ...FIELDS.map((field) => source === 'files' && Boolean(columns[field]) && `--map ${word(`${field}=${columns[field]}`)}`),
-    rate !== NO_PLAN.rate && `--events-per-second ${rate}`,
-    isDryRun && '--dry-run'
-  ].filter((each) => each !== false).join(' ')
-}
+/** Input for an import: the name of a file on the server, empty for all; events per second, of which 0 is no limit. */
+export const NO_PLAN = { source: 'posthog', name: '', persons: 'export', timezone: '', columns: {} as Partial<Record<string, string>>, rate: '5000' }
 
 /** The request that runs it on the server. */
 export function buildRun (plan: typeof NO_PLAN, isDryRun: boolean): object {
@@ -36,13 +20,6 @@ export function buildRun (plan: typeof NO_PLAN, isDryRun: boolean): object {
   }
   return { source, ...name !== '' && { name }, dry_run: isDryRun, events_per_second: Number(rate), ...own[source] }
 }
-
-export const listPaths = (paths: string): string[] => paths.split('\n').map((each) => each.trim()).filter((each) => each !== '')
-
-/** A shell takes `~` in quotes for a name, and the command a name that begins with a hyphen for an option. */
-const quotePath = (path: string): string => path.startsWith('~/') ? `~/${word(path.slice(2))}` : word(path.replace(/^-/, './-'))
-
-const word = (text: string): string => /^[\w./:@%+=,-]+$/.test(text) ? text : quote(text)
 
 const RESUME = 'Run the same command again in the same folder, or start it here again if it ran on the server: it goes on from there, and so does this report.'
 
