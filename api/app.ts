@@ -1,7 +1,6 @@
 import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify'
 import { consoleRoutes } from '../console/server/console-routes.ts'
-import { findSessionKey } from '../console/server/session-routes.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
 import { FORWARDED } from '../schema/wire/forwarded-request.ts'
@@ -43,11 +42,13 @@ import { importRoutes } from './events/import-routes.ts'
 import type { ImportRunner } from './events/start-import.ts'
 import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
-import { composeLogin, type ExternalLogin, loginRoutes } from './people/login-routes.ts'
+import type { ExternalLogin } from './people/external-login.ts'
+import { loginRoutes } from './people/login-routes.ts'
 import { maskAnswer, refuseMaskedQuery } from './people/mask-mails.ts'
 import { peopleRoutes } from './people/people-routes.ts'
 import { recordRequests } from './people/record.ts'
 import { recordRoutes } from './people/record-routes.ts'
+import { findSessionKey, sessionRoutes } from './people/session-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
 import { retentionRoutes } from './projects/retention-routes.ts'
 import { ledgerRoutes } from './events/ledger-routes.ts'
@@ -99,6 +100,8 @@ export interface ApiDeps {
 /** Maximum bytes of a management body. The flag endpoints have a limit of their own. */
 const BODY_LIMIT_BYTES = 1_048_576
 
+const PASSWORDS_ONLY: ExternalLogin = { provider: null, trustsProxy: false, readRoles: () => [] }
+
 /** Maximum time to receive a request, in milliseconds: a slower client only occupies a socket. */
 const REQUEST_TIMEOUT_MS = 30_000
 
@@ -111,7 +114,7 @@ const REQUEST_TIMEOUT_MS = 30_000
  * 3. management, with a personal key or a session of the console: `managementRoutes` below, then the routes of the
  *    resource
  * 4. a shared board, with the key of its link: `boards/board-routes.ts`
- * 5. the console: `console/server/`, its page, its files and who is logged in
+ * 5. the console: `console/server/`, its page and its files; `people/session-routes.ts`, who is logged in
  *
  * What management shares is in `http/`, in the order of a request: `personal-key-access.ts` (key, rate limit),
  * `request-validation.ts` (reading and checking it), `list-queries.ts` and `pagination.ts` (lists), `answer-errors.ts`
@@ -163,17 +166,18 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     await scope.register(healthRoutes, describeHealth(deps))
   })
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
-  const login = composeLogin(deps)
+  const login = { ...deps, ...deps.login ?? PASSWORDS_ONLY }
   // SQL, questions and boards share the places that analysts have.
   const queries = new RunningQueries()
   const answerTile = createTileAnswers({ ...deps, queries })
-  await app.register(loginRoutes, { ...deps, ...login })
+  await app.register(loginRoutes, login)
+  await app.register(sessionRoutes, login)
   await app.register(managementRoutes, {
     ...deps, queries, answerTile,
     findSessionKey: async (request) => await findSessionKey(request, login)
   })
   await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
-  await app.register(consoleRoutes, login)
+  await app.register(consoleRoutes)
   return app
 }
 

@@ -233,7 +233,7 @@ t.test('the pages are bundled when the API listens, before anybody asks for one'
   const { consoleRoutes } = await import(module) as typeof ConsoleRoutes
   const app = fastify()
   t.teardown(async () => await app.close())
-  await app.register(consoleRoutes, {} as Parameters<typeof consoleRoutes>[1])
+  await app.register(consoleRoutes)
   const spawned = Promise.withResolvers<string>()
   const onProcess = (message: unknown): void => {
     const { process: child } = message as { process: ChildProcess }

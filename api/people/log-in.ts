@@ -3,7 +3,6 @@ import ipaddr from 'ipaddr.js'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import { actors } from '../../platform/postgres/actor.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
-import type { LogIn } from '../../console/server/session-routes.ts'
 import { hashToken } from '../../console/server/sessions.ts'
 import { toStoredEmail } from '../projects/users.ts'
 import { hashChosen, isPassword } from './passwords.ts'
@@ -14,8 +13,13 @@ const MAX_OF_ADDRESS = 50
 const WINDOW_MS = 900_000
 const WRONG = 'authentication_failed'
 
+/** A user, and the hash of the password that was right. */
+interface Known { userId: number, hash: string }
+
+interface NewPassword { userId: number, session: string, current: string, password: string, address: string }
+
 /** Logs people in by password, with limits, and lets them choose theirs: by an invitation, or by the present one. */
-export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): LogIn {
+export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }) {
   const ofAddress = (address: string): Counted => ({ subject: subjectOf('address', networkOf(address)), most: MAX_OF_ADDRESS })
 
   /** Counts before the attempt, as others run at the same time; what is right is given back. */
@@ -41,8 +45,12 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
   const ofAccount = (email: string): Counted => ({ subject: subjectOf('account', email), most: MAX_OF_ACCOUNT })
 
   return {
-    limit: async (address, attempt) => await limit([ofAddress(address)], attempt),
-    async byPassword ({ email: typed, password, address }) {
+    /** Runs another way to log in, unless too many from that address were refused. @throws {HttpError} 429. */
+    async limit<T> (address: string, attempt: () => Promise<T>): Promise<T> {
+      return await limit([ofAddress(address)], attempt)
+    },
+    /** @throws {HttpError} 401 whatever is wrong, 429 after too many attempts. */
+    async byPassword ({ email: typed, password, address }: Record<'email' | 'password' | 'address', string>): Promise<Known> {
       const email = toStoredEmail(typed)
       return await limit([ofAccount(email), ofAddress(address)], async () => {
         const [user] = await sql<{ id: number, hash: string | null, isDisabled: boolean }[]>`
@@ -52,7 +60,11 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
         throw new HttpError(401, 'authentication_error', WRONG, 'Wrong e-mail address or password.')
       })
     },
-    async byInvitation ({ token, password, firstName = null, address }) {
+    /** Sets the password of whoever was invited. @throws {HttpError} 401 for a link that is used or too old. */
+    async byInvitation (
+      { token, password, firstName = null, address }:
+      Record<'token' | 'password' | 'address', string> & { firstName: string | null | undefined }
+    ): Promise<Known> {
       const at = new Date(now())
       return await limit([ofAddress(address)], async () => {
         const userId = await findInvited(sql, token, at)
@@ -67,7 +79,8 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }): Log
         return { userId, hash }
       })
     },
-    async changePassword ({ userId, session, current, password, address }) {
+    /** Ends all sessions but that with this hash. @throws {HttpError} 400 for a wrong password or none, 429. */
+    async changePassword ({ userId, session, current, password, address }: NewPassword): Promise<void> {
       const [user] = await sql<{ email: string, firstName: string, hash: string | null }[]>`SELECT email, first_name AS "firstName", password_hash AS hash FROM users WHERE id = ${userId}`
       if (user?.hash == null) throw invalidField('current_password', 'You have no password here: you log in at the identity provider.')
       const { email, hash } = user

@@ -1,66 +1,28 @@
 import cookie from '@fastify/cookie'
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
-import { addressOf, isOverTls, type SessionOptions, setCookie } from '../../console/server/session-routes.ts'
-import { createSessions, hashToken, type SessionUser } from '../../console/server/sessions.ts'
+import { createSessions, hashToken } from '../../console/server/sessions.ts'
 import { HttpError } from '../../engines/errors.ts'
-import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { Logger } from '../../platform/logger.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { createSemaphore } from '../../platform/semaphore.ts'
-import type { Membership } from '../../schema/roles.ts'
 import { publicOrigin } from '../http/pagination.ts'
 import { admitIdentity, type Invited } from './admit-identity.ts'
-import { createLogIn, findInvited } from './log-in.ts'
-import type { Grant } from './login-roles.ts'
-import type { Identity, LoginChecks, Provider, Tokens } from './oidc.ts'
-import { writeRecord } from './record.ts'
-
-export interface ExternalLogin {
-  /** Null without one. */
-  provider: Provider | null
-  /** Whether a proxy in front logs people in: ingest hands its headers on only from trusted proxies. */
-  trustsProxy: boolean
-  readRoles: (grant: Grant) => Membership[]
-}
+import { type LoginDeps, readProxyHeaders, seal } from './external-login.ts'
+import { findInvited } from './log-in.ts'
+import type { Identity, LoginChecks } from './oidc.ts'
+import { addressOf, writeRecord } from './record.ts'
+import { isOverTls, SESSION_COOKIE, setCookie } from './session-routes.ts'
 
 const COOKIE = 'millrace_oidc'
 const PATH = '/console/login/oidc'
 const LOGIN_SECONDS = 600
 
-/** Claims are read again after this long, in milliseconds: a group that was taken away counts no longer. */
-const CLAIMS_MS = 240_000
-
 /** What the browser keeps between the way to the provider and the way back. */
 interface Pending extends LoginChecks { to: string, invitation: string | null }
 
-interface LoginDeps extends SessionOptions, ExternalLogin {
-  sql: Sql
-  logger: Logger
-  now: () => number
-}
-
-const PASSWORDS_ONLY: ExternalLogin = { provider: null, trustsProxy: false, readRoles: () => [] }
-
-/** Sessions with every way to begin one, and the record of them. */
-export function composeLogin (
-  given: { sql: Sql, keys: KeyDirectory, now: () => number, publicUrl: string, login?: ExternalLogin }
-): SessionOptions & ExternalLogin {
-  const deps = { ...given, ...given.login ?? PASSWORDS_ONLY }
-  return {
-    ...deps,
-    sessions: createSessions(deps),
-    logIn: createLogIn(deps),
-    record: async (line) => await writeRecord(deps.sql, line),
-    keepFresh: async (request, found, token) => await keepClaimsFresh(request, found, token, deps),
-    findLogoutUrl: async (request, found, token) => await findLogoutUrl(request, found, token, deps)
-  }
-}
-
 /** Cookies, for all routes that follow; login at an identity provider, or by a proxy in front. */
-export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: LoginDeps): Promise<void> => {
-  const { provider, publicUrl, sql, sessions, record, readRoles, now, logger } = deps
+export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: LoginDeps & { logger: Logger }) => {
+  const { provider, publicUrl, sql, readRoles, now, logger } = deps
+  const sessions = createSessions(deps)
   await app.register(cookie)
 
   app.get('/console/login', { schema: { hide: true } }, async () => ({ provider: provider !== null }))
@@ -100,7 +62,7 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
     } catch (error) {
       if (!(error instanceof HttpError)) throw error
       logger.warn({ err: error.cause ?? error }, 'login at the identity provider was refused')
-      await record({ kind: 'refusal', object: 'oidc', address, detail: { code: error.code } })
+      await writeRecord(sql, { kind: 'refusal', object: 'oidc', address, detail: { code: error.code } })
       return await reply.redirect(`/console#refused=${error.code}`, 302)
     }
   })
@@ -109,9 +71,10 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
     app.addHook('preHandler', async (request, reply) => {
       const identity = readProxyHeaders(request)
       if (identity === null || request.routeOptions.url !== '/console/session' || request.method !== 'GET') return
-      if (request.cookies['millrace_session'] !== undefined && await sessions.find(request.cookies['millrace_session']) !== null) return
+      const before = request.cookies[SESSION_COOKIE]
+      if (before !== undefined && await sessions.find(before) !== null) return
       // The page asks for its session with this request, and gets that of the proxy.
-      request.cookies['millrace_session'] = await begin(request, reply, identity, null)
+      request.cookies[SESSION_COOKIE] = await begin(request, reply, identity, null)
     })
   }
 
@@ -120,92 +83,18 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
   ): Promise<string> {
     const address = addressOf(request)
     const userId = await admitIdentity(sql, identity, { roles: readRoles(identity), invited, address })
-    const before = request.cookies['millrace_session']
+    const before = request.cookies[SESSION_COOKIE]
     if (before !== undefined) await sessions.end(before)
     const token = await sessions.beginOfUser(userId)
     const { tokens } = identity
     await sql`
       UPDATE console_sessions SET claims_read_at = ${new Date(now())}, oidc_tokens = ${tokens === null ? null : seal(tokens, token)}
       WHERE user_id = ${userId} AND token_hash = ${hashToken(token)}`
-    await record({ kind: 'login', object: tokens === null ? 'proxy' : 'oidc', userId, address })
+    await writeRecord(sql, { kind: 'login', object: tokens === null ? 'proxy' : 'oidc', userId, address })
     setCookie(request, reply, token, deps)
     return token
   }
 }, { name: 'login-routes' })
-
-/** At most two at once: each keeps a connection to Postgres while the provider answers. */
-const rereading = createSemaphore({ limit: 2, maxWaitMs: 10_000 })
-
-/**
- * Reads the claims of a session again when they are old: of all its requests at a time, in any process, one asks.
- *
- * @returns false when the session has ended: the provider or the proxy no longer vouches for the user.
- */
-async function keepClaimsFresh (
-  request: FastifyRequest, { userId, issuer, subject, claimsReadAt }: SessionUser, token: string,
-  deps: Pick<LoginDeps, 'sql' | 'now'> & ExternalLogin
-): Promise<boolean> {
-  const { sql, now, provider, trustsProxy, readRoles } = deps
-  const proxied = trustsProxy ? readProxyHeaders(request) : null
-  // The proxy has somebody else, or nobody, in the place of this user.
-  if (issuer === PROXY && (proxied === null || proxied.subject !== subject)) return false
-  if (claimsReadAt === null || now() - claimsReadAt.getTime() < CLAIMS_MS) return true
-  return await rereading.run(async () => await sql.begin(async (tx) => {
-    const [session] = await tx<{ sealed: string | null, claimsReadAt: Date }[]>`
-      SELECT oidc_tokens AS sealed, claims_read_at AS "claimsReadAt" FROM console_sessions
-      WHERE token_hash = ${hashToken(token)} FOR UPDATE`
-    if (session === undefined) return false
-    if (now() - session.claimsReadAt.getTime() < CLAIMS_MS) return true
-    const tokens = openSeal(session.sealed, token)
-    const asked = provider === null || tokens === null ? null : await provider.refresh(tokens, subject ?? '')
-    const identity = issuer === PROXY ? proxied : asked
-    const given = identity === null ? [] : readRoles(identity)
-    const isAdmitted = identity !== null &&
-      await isAdmittedAs(userId, admitIdentity(sql, identity, {
-        roles: given, invited: null, address: addressOf(request)
-      }))
-    if (!isAdmitted) {
-      await tx`DELETE FROM console_sessions WHERE token_hash = ${hashToken(token)}`
-      return false
-    }
-    await tx`
-      UPDATE console_sessions SET claims_read_at = ${new Date(now())},
-        oidc_tokens = ${identity.tokens === null ? null : seal(identity.tokens, token)}
-      WHERE token_hash = ${hashToken(token)}`
-    return true
-  }))
-}
-
-async function isAdmittedAs (userId: number, admission: Promise<number>): Promise<boolean> {
-  return await admission.then((id) => id === userId, (error: unknown) => {
-    if (error instanceof HttpError && error.status === 401) return false
-    throw error
-  })
-}
-
-/** Where a session logs out at its provider; null without one. */
-async function findLogoutUrl (
-  request: FastifyRequest, { sealed }: SessionUser, token: string,
-  { provider, publicUrl }: Pick<LoginDeps, 'provider' | 'publicUrl'>
-): Promise<string | null> {
-  const tokens = openSeal(sealed, token)
-  if (provider === null || tokens === null) return null
-  // A provider that does not answer must not keep anybody logged in here.
-  return await provider.logoutUrl(tokens, `${publicOrigin(request, publicUrl)}/console`).catch(() => null)
-}
-
-const PROXY = 'proxy'
-
-function readProxyHeaders ({ headers }: FastifyRequest): Identity | null {
-  const read = (name: string): string => String(headers[`remote-${name}`] ?? '').trim()
-  const subject = read('user')
-  if (subject === '') return null
-  const email = read('email') === '' && subject.includes('@') ? subject : read('email')
-  return {
-    issuer: PROXY, subject, email, isEmailVerified: true, firstName: read('name'), tokens: null,
-    groups: read('groups').split(',').map((group) => group.trim()).filter((group) => group !== '')
-  }
-}
 
 /** Only below the console, and never another host: `//host` and `/\\host` are addresses of others to a browser. */
 export function readReturnPath (to: string | undefined): string {
@@ -221,23 +110,4 @@ function readPending (cookie: string | undefined): Pending | null {
     // Cut or made up.
     return null
   }
-}
-
-/** Encrypts with the token of the cookie, so that the database alone gives nobody the tokens of the provider. */
-function seal (tokens: Tokens, token: string): string {
-  const iv = randomBytes(12)
-  const cipher = createCipheriv('aes-256-gcm', keyOf(token), iv)
-  const text = Buffer.concat([cipher.update(JSON.stringify(tokens)), cipher.final()])
-  return Buffer.concat([iv, cipher.getAuthTag(), text]).toString('base64')
-}
-
-function openSeal (sealed: string | null, token: string): Tokens | null {
-  if (sealed === null) return null
-  const bytes = Buffer.from(sealed, 'base64')
-  const decipher = createDecipheriv('aes-256-gcm', keyOf(token), bytes.subarray(0, 12)).setAuthTag(bytes.subarray(12, 28))
-  return JSON.parse(Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString()) as Tokens
-}
-
-function keyOf (token: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', token, '', 'tokens of the identity provider', 32))
 }

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify'
-import { addressOf, passwordSchema } from '../../console/server/session-routes.ts'
 import { hashToken, mintToken } from '../../console/server/sessions.ts'
 import { forbidden, HttpError, invalidField, MillraceError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
@@ -14,7 +13,8 @@ import { routesOf } from '../http/routes.ts'
 import { changeKeys, isAdministrator, readMaker, endAllOf } from '../projects/key-rights.ts'
 import { createUser, toStoredEmail, userSummarySchema } from '../projects/users.ts'
 import { createLogIn } from './log-in.ts'
-import { writeRecord } from './record.ts'
+import { addressOf, writeRecord } from './record.ts'
+import { passwordSchema } from './session-routes.ts'
 
 const INVITATION_MS = 7 * 86_400_000
 

@@ -1,6 +1,5 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
-import { addressOf, type LoginLine } from '../../console/server/session-routes.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { actors } from '../../platform/postgres/actor.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -8,8 +7,14 @@ import { allowsScope } from '../../schema/scopes.ts'
 import type { Access } from '../http/personal-key-access.ts'
 
 /** A line that no trigger writes: all but changes of tables. */
-export interface RecordLine extends Omit<LoginLine, 'kind'> {
-  kind: LoginLine['kind'] | 'act' | 'read'
+export interface RecordLine {
+  kind: 'login' | 'logout' | 'refusal' | 'act' | 'read'
+  /** For logins how: by password, key, link, ... */
+  object: string
+  userId?: number | null
+  keyHash?: string
+  address: string
+  detail?: object
   objectId?: string
   projectId?: number | null
   /** Of a reading that has ended. */
@@ -25,6 +30,12 @@ export async function writeRecord (sql: Sql, line: RecordLine): Promise<string> 
       (SELECT id FROM personal_api_keys WHERE secure_value = ${keyHash}), ${address}, ${sql.json(detail)}, ${rows})
     RETURNING id::text`
   return written.id
+}
+
+/** Where a request comes from; ingest, which forwards it, says so. */
+export function addressOf ({ headers, ip }: FastifyRequest): string {
+  const forwarded = headers['x-forwarded-for']
+  return typeof forwarded === 'string' && forwarded.trim() !== '' ? forwarded.trim() : ip
 }
 
 declare module 'fastify' {

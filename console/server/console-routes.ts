@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import { type Assets, loadAssets } from './bundle-assets.ts'
-import { refuseForeign, sessionRoutes, type SessionOptions } from './session-routes.ts'
 
 /** Everything comes from our own origin, and nothing is inline. */
 const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
@@ -20,11 +19,8 @@ async function getAssets (): Promise<Assets> {
   return await assets
 }
 
-/**
- * The console: its page and files, and who is logged in. All data comes from the management API, to which a session
- * gives the same access as its personal key (`findSessionKey`).
- */
-export async function consoleRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
+/** The console: its page and files. All data comes from the management API. */
+export async function consoleRoutes (app: FastifyInstance): Promise<void> {
   // Before anybody asks: on a busy machine the first one would wait for seconds. A request says what fails.
   app.addHook('onListen', async () => { void getAssets().catch(() => {}) })
   app.addHook('onRequest', async (_, reply) => { reply.header('content-security-policy', CONTENT_SECURITY_POLICY) })
@@ -40,13 +36,6 @@ export async function consoleRoutes (app: FastifyInstance, options: SessionOptio
     if (encoding !== 'identity') reply.header('content-encoding', encoding)
     reply.header('vary', 'accept-encoding').header('cache-control', ONE_YEAR).type(asset.contentType)
     return await reply.send(asset.encodings[encoding])
-  })
-  await app.register(async (own) => {
-    own.addHook('onRequest', async (request, reply) => {
-      reply.header('cache-control', 'no-store')
-      refuseForeign(request)
-    })
-    await own.register(sessionRoutes, options)
   })
 }
 

@@ -1,52 +1,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Session } from '../../console/api-types.ts'
+import { createSessions, hashToken, SESSION_MAX_MS, type Sessions } from '../../console/server/sessions.ts'
 import { forbidden, HttpError, invalidField } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { limitRights } from '../../schema/roles.ts'
-import type { Session } from '../api-types.ts'
-import { hashToken, SESSION_MAX_MS, type Sessions, type SessionUser } from './sessions.ts'
+import { findLogoutUrl, keepClaimsFresh, type LoginDeps } from './external-login.ts'
+import { createLogIn } from './log-in.ts'
+import { addressOf, writeRecord } from './record.ts'
 
-export interface SessionOptions {
-  sql: Sql
+export interface SessionDeps extends LoginDeps {
   keys: KeyDirectory
-  sessions: Sessions
-  logIn: LogIn
-  /** Base URL that people use; empty: any. */
-  publicUrl: string
-  record: (line: LoginLine) => Promise<unknown>
-  /** Whether whoever logged the user in still does; reads what they may do again when that is old. */
-  keepFresh: (request: FastifyRequest, found: SessionUser, token: string) => Promise<boolean>
-  /** Where to log out there as well; null without it. */
-  findLogoutUrl: (request: FastifyRequest, found: SessionUser, token: string) => Promise<string | null>
-}
-
-interface From { address: string }
-interface NewPassword extends From { userId: number, session: string, current: string, password: string }
-
-export interface LoginLine {
-  kind: 'login' | 'logout' | 'refusal'
-  /** How: by password, key, link, ... */
-  object: string
-  userId?: number | null
-  keyHash?: string
-  address: string
-  detail?: object
-}
-
-/** A user, and the hash of the password that was right. */
-interface Known { userId: number, hash: string }
-
-/** How people log in without a key. */
-export interface LogIn {
-  /** @throws {HttpError} 401 whatever is wrong, 429 after too many attempts. */
-  byPassword: (given: { email: string, password: string } & From) => Promise<Known>
-  /** Sets the password of whoever was invited. @throws {HttpError} 401 for a link that is used or too old. */
-  byInvitation: (given: { token: string, password: string, firstName: string | undefined } & From) => Promise<Known>
-  /** Ends all sessions but that with this hash. @throws {HttpError} 400 for a wrong password or none, 429. */
-  changePassword: (given: NewPassword) => Promise<void>
-  /** Runs an attempt to log in otherwise, unless too many from that address were refused. @throws {HttpError} 429. */
-  limit: <T>(address: string, attempt: () => Promise<T>) => Promise<T>
 }
 
 export const SESSION_COOKIE = 'millrace_session'
@@ -82,27 +47,33 @@ const loginBodySchema = {
   dependencies: { email: ['password'], invitation: ['password'], first_name: ['invitation'] }
 }
 
-/** Login, logout, and who is logged in. */
-export async function sessionRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
-  const { sql, sessions, record } = options
+/** Login, logout, and who is logged in, for the console alone. */
+export async function sessionRoutes (app: FastifyInstance, deps: SessionDeps): Promise<void> {
+  const { sql } = deps
+  const [sessions, logIn] = [createSessions(deps), createLogIn(deps)]
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('cache-control', 'no-store')
+    refuseForeign(request)
+  })
+
   app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
     const [way = '', address] = [WAYS.find((field) => field in request.body), addressOf(request)]
-    const token = await beginSession(request, options).catch(async (error: unknown) => {
+    const token = await beginSession(request, deps, { sessions, logIn }).catch(async (error: unknown) => {
       const detail = { email: request.body.email }
-      if (error instanceof HttpError && error.status === 401) await record({ kind: 'refusal', object: way, address, detail })
+      if (error instanceof HttpError && error.status === 401) await writeRecord(sql, { kind: 'refusal', object: way, address, detail })
       throw error
     })
     // The session of before, if any, is not continued: nobody can plant a cookie and share what follows.
     await endSession(request, sessions)
-    const key = await sessionKeyOf(request, token, options)
-    await record({ kind: 'login', object: way, userId: key.owner?.userId ?? null, keyHash: key.hash, address })
-    setCookie(request, reply, token, options)
+    const key = await sessionKeyOf(request, token, deps)
+    await writeRecord(sql, { kind: 'login', object: way, userId: key.owner?.userId ?? null, keyHash: key.hash, address })
+    setCookie(request, reply, token, deps)
     return await describeSession(key, sql)
   })
 
   // That nobody is logged in is an answer: a browser writes each 401 to its console as an error.
   app.get('/console/session', { schema: { hide: true } }, async (request, reply) => {
-    const key = await findSessionKey(request, options).catch((error: unknown) => {
+    const key = await findSessionKey(request, deps).catch((error: unknown) => {
       if (error instanceof HttpError && error.status === 401) return null
       throw error
     })
@@ -110,11 +81,11 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
   })
 
   app.delete('/console/session', { schema: { hide: true } }, async (request, reply) => {
-    const key = await findSessionKey(request, options).catch(() => null)
-    if (key !== null) await record({ kind: 'logout', object: 'session', userId: key.owner?.userId ?? null, keyHash: key.hash, address: addressOf(request) })
+    const key = await findSessionKey(request, deps).catch(() => null)
+    if (key !== null) await writeRecord(sql, { kind: 'logout', object: 'session', userId: key.owner?.userId ?? null, keyHash: key.hash, address: addressOf(request) })
     const token = request.cookies[SESSION_COOKIE] ?? ''
     const found = await sessions.find(token)
-    const url = found?.keyHash === null ? await options.findLogoutUrl(request, found, token) : null
+    const url = found?.keyHash === null ? await findLogoutUrl(request, found, token, deps) : null
     await endSession(request, sessions)
     reply.clearCookie(SESSION_COOKIE, { path: '/' })
     return url === null ? await reply.code(204).send() : { logout_url: url }
@@ -123,7 +94,8 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
 
 /** @returns the token of a new session. @throws {HttpError} 400 or 401, 429 after too many wrong passwords. */
 async function beginSession (
-  request: FastifyRequest<{ Body: LoginBody }>, { keys, sessions, logIn, sql }: SessionOptions
+  request: FastifyRequest<{ Body: LoginBody }>, { keys, sql }: SessionDeps,
+  { sessions, logIn }: { sessions: Sessions, logIn: ReturnType<typeof createLogIn> }
 ): Promise<string> {
   const { personal_api_key: key, login_link: link, email, password = '', invitation, first_name: firstName } = request.body
   if (invitation !== undefined || email !== undefined) {
@@ -143,36 +115,27 @@ async function beginSession (
   })
 }
 
-/** Where a request comes from; ingest, which forwards it, says so. */
-export function addressOf ({ headers, ip }: FastifyRequest): string {
-  const forwarded = headers['x-forwarded-for']
-  return typeof forwarded === 'string' && forwarded.trim() !== '' ? forwarded.trim() : ip
-}
-
 /**
  * The personal key of the session of a request.
  *
  * @returns null when the request has no session cookie, or does not come from the console.
  * @throws {HttpError} 401 when the session has ended or its key is no longer valid.
  */
-export async function findSessionKey (
-  request: FastifyRequest, options: Pick<SessionOptions, 'sessions' | 'keys' | 'keepFresh'>
-): Promise<PersonalKey | null> {
+export async function findSessionKey (request: FastifyRequest, deps: SessionDeps): Promise<PersonalKey | null> {
   const token = request.cookies[SESSION_COOKIE]
   if (token === undefined || request.headers[CONSOLE_HEADER] === undefined) return null
   refuseForeign(request)
-  return await sessionKeyOf(request, token, options)
+  return await sessionKeyOf(request, token, deps)
 }
 
-async function sessionKeyOf (
-  request: FastifyRequest, token: string, { sessions, keys, keepFresh }: Pick<SessionOptions, 'sessions' | 'keys' | 'keepFresh'>
-): Promise<PersonalKey> {
+async function sessionKeyOf (request: FastifyRequest, token: string, deps: SessionDeps): Promise<PersonalKey> {
+  const sessions = createSessions(deps)
   let found = await sessions.find(token)
   if (found?.keyHash === null && found.issuer !== null && found.claimsReadAt !== null) {
-    found = await keepFresh(request, found, token) ? await sessions.find(token) : null
+    found = await keepClaimsFresh(request, found, token, deps) ? await sessions.find(token) : null
   }
   if (found === null) throw new HttpError(401, 'authentication_error', 'not_authenticated', 'Log in first.')
-  if (found.keyHash !== null) return await keys.findPersonalKeyByHash(found.keyHash)
+  if (found.keyHash !== null) return await deps.keys.findPersonalKeyByHash(found.keyHash)
   const { userId, roles } = found
   return {
     hash: hashToken(token), isSession: true, scopes: ['*'], projectIds: null, limits: [roles ?? []],
@@ -181,7 +144,7 @@ async function sessionKeyOf (
 }
 
 /** Refuses what a page of another origin sends, the same host on another port included. */
-export function refuseForeign ({ method, headers }: FastifyRequest): void {
+function refuseForeign ({ method, headers }: FastifyRequest): void {
   const site = headers['sec-fetch-site']
   const isForeign = site !== undefined && site !== 'same-origin' && site !== 'none'
   const isMarked = method === 'GET' || headers[CONSOLE_HEADER] !== undefined
@@ -196,7 +159,7 @@ async function endSession (request: FastifyRequest, sessions: Sessions): Promise
 }
 
 export function setCookie (
-  request: FastifyRequest, reply: FastifyReply, token: string, { publicUrl }: Pick<SessionOptions, 'publicUrl'>
+  request: FastifyRequest, reply: FastifyReply, token: string, { publicUrl }: Pick<SessionDeps, 'publicUrl'>
 ): void {
   reply.setCookie(SESSION_COOKIE, token, {
     // The management API is below the same root.
