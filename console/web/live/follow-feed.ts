@@ -27,70 +27,47 @@ export function useFeed (path: string, on: { batch: (batch: FeedBatch) => void }
   listener.current = on
 
   useEffect(() => {
-    const ended = new AbortController()
-    const { signal } = ended
-    void (async () => {
-      while (!signal.aborted) {
-        if (document.visibilityState !== 'visible') {
-          setFeed({ state: 'hidden', error: undefined })
-          await nextChange(signal)
-          continue
-        }
-        setFeed((before) => ({ ...before, state: 'connecting' }))
-        const error = await followOnce(path, signal, listener, () => setFeed({ state: 'open', error: undefined }))
-        if (signal.aborted || document.visibilityState !== 'visible') continue
-        setFeed({ state: 'ended', error })
-        await pause(error === undefined ? AGAIN_MS : REFUSED_MS, signal)
-      }
-    })()
-    return () => ended.abort()
+    let ended = new AbortController()
+    const follow = (): void => {
+      ended.abort()
+      ended = new AbortController()
+      if (document.visibilityState !== 'visible') setFeed({ state: 'hidden', error: undefined })
+      else void followAgain(path, ended.signal, listener, setFeed)
+    }
+    follow()
+    document.addEventListener('visibilitychange', follow)
+    return () => {
+      document.removeEventListener('visibilitychange', follow)
+      ended.abort()
+    }
   }, [path])
   return feed
 }
 
-/** Follows a feed to its end, or until the page is hidden. @returns why it could not; undefined when it did. */
-async function followOnce (
-  path: string, signal: AbortSignal,
-  listener: { current: { batch: (batch: FeedBatch) => void } }, onOpen: () => void
-): Promise<ApiError | undefined> {
-  const ended = new AbortController()
-  const end = (): void => ended.abort()
-  const endWhenHidden = (): void => { if (document.visibilityState !== 'visible') end() }
-  signal.addEventListener('abort', end)
-  document.addEventListener('visibilitychange', endWhenHidden)
-  try {
-    const body = await openStream(path, ended.signal)
-    onOpen()
-    for await (const batch of readBatches(body)) listener.current.batch(batch)
-    return undefined
-  } catch (error) {
-    if (ended.signal.aborted) return undefined
-    // What breaks in the middle is tried again like what ended.
-    return error instanceof ApiError ? error : undefined
-  } finally {
-    end()
-    signal.removeEventListener('abort', end)
-    document.removeEventListener('visibilitychange', endWhenHidden)
+async function followAgain (
+  path: string, signal: AbortSignal, listener: { current: { batch: (batch: FeedBatch) => void } },
+  show: (feed: Feed) => void
+): Promise<void> {
+  while (!signal.aborted) {
+    show({ state: 'connecting', error: undefined })
+    let error: ApiError | undefined
+    try {
+      const body = await openStream(path, signal)
+      show({ state: 'open', error })
+      for await (const batch of readBatches(body)) listener.current.batch(batch)
+    } catch (cause) {
+      // What breaks in the middle is tried again like what ended.
+      if (cause instanceof ApiError) error = cause
+    }
+    if (signal.aborted) return
+    show({ state: 'ended', error })
+    await new Promise((resolve) => setTimeout(resolve, error === undefined ? AGAIN_MS : REFUSED_MS))
   }
 }
 
 /** The messages of a stream of server-sent events, a line each; comments, which only keep it alive, are left out. */
-export async function * readBatches (body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<FeedBatch> {
+async function * readBatches (body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<FeedBatch> {
   for await (const lines of readLines(body)) {
     for (const line of lines) if (line.startsWith('data: ')) yield JSON.parse(line.slice(6)) as FeedBatch
   }
-}
-
-async function nextChange (signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    document.addEventListener('visibilitychange', () => resolve(), { once: true, signal })
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
-}
-
-async function pause (ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => { clearTimeout(timer); resolve() }, { once: true })
-  })
 }

@@ -1,13 +1,14 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { toQuery } from '../api-client.ts'
-import { formatCount } from '../format.ts'
+import { Copyable } from '../confirm.tsx'
+import { formatCount, showText } from '../format.ts'
 import { projectId, query, setQuery } from '../router.ts'
-import { Empty, Failed, Select } from '../states.tsx'
+import { Empty, Failed, Select, Time } from '../states.tsx'
 import { TypedFilter } from '../paging.tsx'
 import { StoredEvents } from './stored-events.tsx'
 import { EventDialog } from './event-dialog.tsx'
 import { type Feed, useFeed } from './follow-feed.ts'
-import { describeCounts, FATES, type LiveEvent, LiveLog } from './live-log.ts'
+import { describeCounts, describeFate, FATES, type LiveEvent, LiveLog, toCurl } from './live-log.ts'
 import { LiveTable } from './live-table.tsx'
 
 export function LiveScreen () {
@@ -53,8 +54,21 @@ export function LiveScreen () {
           <StoredEvents filter={{ event, distinct_id: distinctId }} />
         </>
       )}
-      {opened !== undefined && <EventDialog event={opened} onClose={() => setOpened(undefined)} />}
+      {opened !== undefined && <LiveDialog event={opened} onClose={() => setOpened(undefined)} />}
     </section>
+  )
+}
+
+function LiveDialog ({ event, onClose }: { event: LiveEvent, onClose: () => void }) {
+  const { event: name, uuid, distinctId, fate, sent } = event
+  const facts = {
+    Received: <Time at={new Date(event.at).toISOString()} isZoned digits={3} />, Fate: describeFate(event),
+    SDK: showText(`${event.lib} ${event.libVersion}`.trim()), 'Value at fault': event.value !== '' && <code>{showText(event.value)}</code>
+  }
+  return (
+    <EventDialog name={name} uuid={uuid} distinctId={distinctId} facts={facts} isStored={fate === 'accepted'} onClose={onClose}>
+      {sent !== '' && <details><summary>As a command</summary><Copyable text={toCurl(event, location.origin)} label='As a command' /></details>}
+    </EventDialog>
   )
 }
 

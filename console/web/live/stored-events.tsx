@@ -4,10 +4,10 @@ import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { Pager, usePages } from '../paging.tsx'
-import { ReceiptOf, StoredOf } from '../receipts/receipt-view.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Again, Dialog, Empty, Facts, Show, Time } from '../states.tsx'
+import { Again, Empty, Show, Time } from '../states.tsx'
+import { EventDialog } from './event-dialog.tsx'
 
 type ListedEvent = Schema<'ListedEvent'>
 
@@ -71,27 +71,17 @@ function EventTable ({ events, onOpen }: { events: readonly ListedEvent[], onOpe
 }
 
 function StoredDialog ({ event, onClose }: { event: ListedEvent, onClose: () => void }) {
+  const { event: name, uuid, distinct_id: distinctId, person_id: person } = event
   const home = `/projects/${projectId.value}`
-  return (
-    <Dialog title={showText(event.event)} onClose={onClose} isWide>
-      <Facts
-        of={{
-          Happened: <Time at={event.timestamp} isZoned digits={3} />, Received: <Time at={event.received_at} isZoned digits={3} />,
-          Uuid: <a {...linkTo(`${home}/find?uuid=${event.uuid}`)}><code>{event.uuid}</code></a>, 'Distinct id': showText(event.distinct_id),
-          Person: (
-            <>
-              {may('person:read') ? <a {...linkTo(`${home}/persons/${event.person_id}`)}><code>{event.person_id}</code></a> : <code>{event.person_id}</code>}{' '}
-              <a {...linkTo(`${home}/stored?person=${event.person_id}`)}>its events</a>
-            </>
-          ),
-          Where: showText(event.place, 400)
-        }}
-      />
-      <h3>As stored</h3>
-      <StoredOf uuid={event.uuid} />
-      <h3>Receipt</h3>
-      <ReceiptOf uuid={event.uuid} />
-      <p class='actions'><button type='button' onClick={onClose}>Close</button></p>
-    </Dialog>
-  )
+  const facts = {
+    Happened: <Time at={event.timestamp} isZoned digits={3} />, Received: <Time at={event.received_at} isZoned digits={3} />,
+    Person: (
+      <>
+        {may('person:read') ? <a {...linkTo(`${home}/persons/${person}`)}><code>{person}</code></a> : <code>{person}</code>}{' '}
+        <a {...linkTo(`${home}/stored?person=${person}`)}>its events</a>
+      </>
+    ),
+    Where: showText(event.place, 400)
+  }
+  return <EventDialog name={name} uuid={uuid} distinctId={distinctId} facts={facts} onClose={onClose} />
 }
