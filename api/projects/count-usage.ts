@@ -2,23 +2,7 @@
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { LEDGER_TABLE, ledgerTotals } from '../../schema/wire/ledger.ts'
-
-/** Events of a day of receipt, UTC. */
-interface DayUsage {
-  /** `YYYY-MM-DD` */
-  day: string
-  /** Stored, each event once, whatever was deleted later: what a quota of the month counts. */
-  events: number
-  /** Not stored again, because they were stored before. */
-  duplicates: number
-  deadLettered: number
-  /** Answered with 200 and not stored, for any reason, those of the quota included. */
-  dropped: number
-  /** Of them: beyond the quota, not in its sample. */
-  quotaSampled: number
-  /** Requests, not events: answered with 429. */
-  refusedRequests: number
-}
+import type { UsageDay } from './project-quota.ts'
 
 const MAX_SECONDS = 30
 
@@ -31,7 +15,7 @@ const DAY_MS = 86_400_000
  */
 export async function listUsage (
   clickhouse: ClickHouse, project: number, span: { first: number, last: number }
-): Promise<DayUsage[]> {
+): Promise<UsageDay[]> {
   const params = { projects: [project], from: span.first / 1000, to: (span.last + DAY_MS) / 1000 }
   const [books, drops] = await Promise.all([
     queryRows<Record<'day' | 'events' | 'duplicates' | 'dead', string>>(clickhouse, `
@@ -53,7 +37,7 @@ export async function listUsage (
       GROUP BY day SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`, params)
   ])
   const [booksOf, dropsOf] = [new Map(books.map((row) => [row.day, row])), new Map(drops.map((row) => [row.day, row]))]
-  const days: DayUsage[] = []
+  const days: UsageDay[] = []
   for (let begin = span.last; begin >= span.first; begin -= DAY_MS) {
     const day = new Date(begin).toISOString().slice(0, 10)
     const [book, drop] = [booksOf.get(day), dropsOf.get(day)]
@@ -61,10 +45,10 @@ export async function listUsage (
       day,
       events: Number(book?.events ?? 0),
       duplicates: Number(book?.duplicates ?? 0),
-      deadLettered: Number(book?.dead ?? 0),
+      dead_lettered: Number(book?.dead ?? 0),
       dropped: Number(drop?.dropped ?? 0),
-      quotaSampled: Number(drop?.sampled ?? 0),
-      refusedRequests: Number(drop?.refused ?? 0)
+      quota_sampled: Number(drop?.sampled ?? 0),
+      refused_requests: Number(drop?.refused ?? 0)
     })
   }
   return days

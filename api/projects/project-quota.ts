@@ -114,7 +114,7 @@ function refuseWithoutLimit<T> (field: keyof QuotaChanges, sent: T | undefined, 
   throw invalidField(field, `${field} needs events_per_second or events_per_month.`)
 }
 
-const dayProperties = {
+const daySchema = object({
   day: { type: 'string', format: 'date', description: 'Day of receipt, UTC.' },
   events: count('Distinct events stored, including those deleted later. Monthly quotas apply to this count.'),
   duplicates: count('Events not stored again, because they were stored before.'),
@@ -122,11 +122,13 @@ const dayProperties = {
   dropped: count('Events answered with 200 and not stored, for any reason. Kept for 90 days.'),
   quota_sampled: count('Dropped events beyond the quota and outside its sample.'),
   refused_requests: count('Requests (not events) answered with 429. Kept for 90 days.')
-} as const
+})
+
+export type UsageDay = Value<typeof daySchema>
 
 export const usageSchema = object({
   from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
   to: { type: 'string', format: 'date', description: 'The last day.' },
   events: count('Sum over all days.'),
-  results: array(object(dayProperties), { description: 'Every day, newest first.' })
+  results: array(daySchema, { description: 'Every day, newest first.' })
 })

@@ -1,4 +1,4 @@
-import { invalidField, MillraceError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import { parseTimezone } from '../../engines/operators/match-date.ts'
 import { mintKey } from '../../schema/key-text.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -106,7 +106,6 @@ export async function createProject (
  *
  * @param options.graceSeconds  0: the old keys stop working at once.
  * @returns the new key, and those that were current until now.
- * @throws {MillraceError} `MILLRACE_PROJECT_NOT_FOUND`.
  */
 export async function rotateProjectKey (
   sql: Sql, options: { projectId: number, graceSeconds: number, now: Date }
@@ -115,10 +114,7 @@ export async function rotateProjectKey (
   const apiKey = mintKey('phc_')
   return await sql.begin(async (tx) => {
     // The row lock serialises concurrent rotations: the second one expires the key of the first.
-    const [project] = await tx`SELECT id FROM projects WHERE id = ${options.projectId} FOR UPDATE`
-    if (project === undefined) {
-      throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${options.projectId}`)
-    }
+    await tx`SELECT id FROM projects WHERE id = ${options.projectId} FOR UPDATE`
     const old = await tx<{ api_key: string }[]>`
       UPDATE project_api_keys SET expires_at = ${oldKeysExpireAt}
       WHERE project_id = ${options.projectId} AND kind = 'project' AND expires_at IS NULL

@@ -5,7 +5,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { clearQuota, readQuota, setQuota } from './quota-store.ts'
 import { dayOf, listUsage } from './count-usage.ts'
 import { answerInTime } from '../http/answer-errors.ts'
-import { optional, toSnakeCase, type Value } from '../http/json-schema.ts'
+import { optional, type Value } from '../http/json-schema.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { changeQuota, describeQuota, quotaChangesSchema, quotaSchema, usageSchema } from './project-quota.ts'
@@ -67,7 +67,7 @@ export async function quotaRoutes (
       from: new Date(span.first).toISOString().slice(0, 10),
       to: new Date(span.last).toISOString().slice(0, 10),
       events: days.reduce((sum, { events }) => sum + events, 0),
-      results: days.map(toSnakeCase)
+      results: days
     }
   })
 }

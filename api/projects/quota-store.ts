@@ -1,5 +1,4 @@
 /** Quotas of projects in Postgres. */
-import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type ActiveQuota, type ProjectQuota, QUOTA_COLUMNS, QUOTAS } from '../../schema/project-quotas.ts'
 
@@ -16,18 +15,11 @@ export async function readQuota (sql: Sql | TransactionSql, projectId: number): 
   return quota
 }
 
-/**
- * Sets or replaces the quota of a project. Every ingest process has it within a second.
- *
- * @throws {MillraceError} `MILLRACE_PROJECT_NOT_FOUND`.
- */
+/** Sets or replaces the quota of a project. Every ingest process has it within a second. */
 export async function setQuota (
   sql: Sql | TransactionSql, projectId: number, quota: ProjectQuota
 ): Promise<void> {
   const { eventsPerSecond, burst, eventsPerMonth, beyond, sampleRate } = quota
-  if ((await sql`SELECT 1 FROM projects WHERE id = ${projectId}`).length === 0) {
-    throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${projectId}`)
-  }
   await sql`
     INSERT INTO project_quotas (project_id, events_per_second, burst, events_per_month, beyond, sample_rate)
     VALUES (${projectId}, ${eventsPerSecond}, ${burst}, ${eventsPerMonth}, ${beyond}, ${sampleRate})
