@@ -1,5 +1,6 @@
 /** Days of stored events, newest first, in spans that are worth a query each. */
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { isTimeout } from '../http/describe-clickhouse-error.ts'
 import { decodeCursor, encodeCursor, invalidCursor } from '../http/list-queries.ts'
 import { parseIsoDateTime, UUID } from '../http/request-values.ts'
 
@@ -7,7 +8,7 @@ import { parseIsoDateTime, UUID } from '../http/request-values.ts'
 export const BUDGET_MS = 10_000
 
 /** How much larger each span is than the one before. */
-export const GROWTH = 8
+const GROWTH = 8
 
 const DAY_MS = 86_400_000
 
@@ -44,6 +45,38 @@ export async function readDays (
 
 export function dayOf (epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 10)
+}
+
+interface Search {
+  days: readonly Day[]
+  /** Events of the first span. */
+  wanted: number
+  startedAt: number
+}
+
+/**
+ * Reads span after span, until one says that it is enough, everything was read, or the time is over.
+ *
+ * @param read  Reads a span within some seconds; without `from` it goes to the oldest event.
+ * @returns since when everything was read, when the time was over; else undefined.
+ * @throws what reading throws, and a timeout of the first span.
+ */
+export async function readSpans (
+  { days, wanted, startedAt }: Search, read: (from: number | undefined, seconds: number) => Promise<boolean>
+): Promise<number | undefined> {
+  let searchedFrom: number | undefined
+  for (let [events, next] = [wanted, 0]; ; events *= GROWTH) {
+    const span = cutSpan(days, next, events)
+    try {
+      const isEnough = await read(span.from, Math.max(0.1, (BUDGET_MS - performance.now() + startedAt) / 1000))
+      if (isEnough || span.from === undefined) return undefined
+    } catch (error) {
+      if (searchedFrom === undefined || !isTimeout(error)) throw error
+      return searchedFrom
+    }
+    searchedFrom = span.from
+    next = span.next
+  }
 }
 
 /** The next days with as many events. Without `from`, it goes to the oldest event, whatever the days say. */

@@ -2,13 +2,13 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { array, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
-import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { linkWith } from '../http/pagination.ts'
 import { defined } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import {
-  BUDGET_MS, conditionsOf, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays,
-  readTime, toCursor
+  BUDGET_MS, conditionsOf, FIRST_UUID, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readSpans, readTime,
+  toCursor
 } from './day-spans.ts'
 import { isoTime } from './receipts/stored-events.ts'
 
@@ -94,29 +94,23 @@ export async function listEvents (
   clickhouse: ClickHouse, projectId: number, query: EventListQuery
 ): Promise<EventList> {
   const startedAt = performance.now()
-  const before = readPosition(query)
+  let before = readPosition(query)
   const from = readTime(query.from)
   const person = query.person === undefined ? undefined : await findCurrentPerson(clickhouse, projectId, query.person)
   const days = await readDays(clickhouse, { project: projectId, event: query.event, from, to: before?.at })
   const isSelective = [query.distinct_id, person, query.property, query.group_type].some((each) => each !== undefined)
   const found: Row[] = []
-  let wanted = isSelective ? FIRST_SPAN_EVENTS : query.limit + 1
-  let searched: Position | undefined
-  for (let next = 0; ; wanted *= GROWTH) {
-    const span = cutSpan(days, next, wanted)
-    try {
-      found.push(...await readSpan(clickhouse, {
-        ...query, project: projectId, person, before: searched ?? before, from: span.from ?? from,
-        limit: query.limit + 1 - found.length, seconds: (BUDGET_MS - performance.now() + startedAt) / 1000
-      }))
-    } catch (error) {
-      if (searched === undefined || !isTimeout(error)) throw error
-      const results = await withPersons(clickhouse, projectId, found)
-      return { results, after: toCursor(ORDER, searched), searchedFrom: searched.at }
-    }
-    if (found.length > query.limit || span.from === undefined) break
-    searched = { at: span.from, uuid: FIRST_UUID }
-    next = span.next
+  const wanted = isSelective ? FIRST_SPAN_EVENTS : query.limit + 1
+  const searchedFrom = await readSpans({ days, wanted, startedAt }, async (begin = from, seconds) => {
+    const limit = query.limit + 1 - found.length
+    const span = { ...query, project: projectId, person, before, from: begin, limit, seconds }
+    found.push(...await readSpan(clickhouse, span))
+    if (begin !== undefined) before = { at: begin, uuid: FIRST_UUID }
+    return found.length > query.limit
+  })
+  if (searchedFrom !== undefined) {
+    const results = await withPersons(clickhouse, projectId, found)
+    return { results, after: toCursor(ORDER, { at: searchedFrom, uuid: FIRST_UUID }), searchedFrom }
   }
   const results = await withPersons(clickhouse, projectId, found.slice(0, query.limit))
   const last = found.length > query.limit ? results.at(-1) : undefined
@@ -175,7 +169,7 @@ async function readSpan (clickhouse: ClickHouse, { before, seconds, ...of }: Spa
       ${isoTime('events.timestamp')} AS timestamp, ${isoTime('events.received_at')} AS received_at, if(current_url != '', current_url, screen_name) AS place, lib, lib_version, is_bot
     FROM events WHERE project_id = {project: UInt32} ${conditionsOf(CONDITIONS, params)}
     ORDER BY events.timestamp DESC, events.uuid DESC LIMIT {limit: UInt32}
-    SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 1000000000`, params)
+    SETTINGS final = 1, max_execution_time = ${seconds}, max_memory_usage = 1000000000`, params)
 }
 
 async function withPersons (clickhouse: ClickHouse, project: number, rows: readonly Row[]): Promise<ListedEvent[]> {

@@ -3,10 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import {
-  BUDGET_MS, conditionsOf, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
+  BUDGET_MS, conditionsOf, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readSpans, toCursor
 } from '../events/day-spans.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
-import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { linkWith } from '../http/pagination.ts'
 import { defined } from '../http/request-values.ts'
@@ -78,36 +78,22 @@ export async function seenPersonRoutes (
 
 const ORDER = 'last seen persons'
 
-interface Seen {
-  persons: SeenPerson[]
-  /** Epoch milliseconds; undefined: everybody was read. */
-  searchedFrom: number | undefined
-}
-
 /**
  * Reads one person more than the page has. Whoever has an event in the days that were read has their last one there, so
  * those found in them come before all others.
  */
-async function readSeen (clickhouse: ClickHouse, project: number, query: SeenQuery): Promise<Seen> {
+async function readSeen (
+  clickhouse: ClickHouse, project: number, query: SeenQuery
+): Promise<{ persons: SeenPerson[], searchedFrom: number | undefined }> {
   const startedAt = performance.now()
   const before = readCursor(ORDER, query.after)
   const days = await readDays(clickhouse, { project })
-  let found: Seen | undefined
-  let next = 0
-  for (let wanted = FIRST_SPAN_EVENTS; ; wanted *= GROWTH) {
-    const span = cutSpan(days, next, wanted)
-    try {
-      const persons = await readLastSeen(clickhouse, {
-        ...query, project, before, from: span.from, seconds: (BUDGET_MS - performance.now() + startedAt) / 1000
-      })
-      if (persons.length > query.limit || span.from === undefined) return { persons, searchedFrom: undefined }
-      found = { persons, searchedFrom: span.from }
-      next = span.next
-    } catch (error) {
-      if (found === undefined || !isTimeout(error)) throw error
-      return found
-    }
-  }
+  let persons: SeenPerson[] = []
+  const searchedFrom = await readSpans({ days, wanted: FIRST_SPAN_EVENTS, startedAt }, async (from, seconds) => {
+    persons = await readLastSeen(clickhouse, { ...query, project, before, from, seconds })
+    return persons.length > query.limit
+  })
+  return { persons, searchedFrom }
 }
 
 interface LastSeenQuery extends SeenQuery {
@@ -139,5 +125,5 @@ async function readLastSeen (
       ${isoTime('max(seen.timestamp)')} AS last_seen
     FROM events_with_person AS seen WHERE project_id = {project: UInt32} ${conditionsOf(CONDITIONS, params)}
     GROUP BY person_id ${having} ORDER BY max(seen.timestamp) DESC, person_id DESC LIMIT {limit: UInt32}
-    SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 2000000000`, params)
+    SETTINGS final = 1, max_execution_time = ${seconds}, max_memory_usage = 2000000000`, params)
 }

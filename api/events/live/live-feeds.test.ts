@@ -6,7 +6,7 @@ import type { TestContext } from '../../../test/support/test-context.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { FeedBatch } from './feed-batch.ts'
-import { LiveFeeds } from './live-feeds.ts'
+import { createLiveFeeds } from './live-feeds.ts'
 import { ArrivalReader } from './read-arrivals.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
@@ -156,7 +156,7 @@ t.test('a look reads few granules of a large table', async (t) => {
 
 /** Begins a feed, and keeps what it sends. */
 async function watch (
-  t: TestContext, feeds: LiveFeeds,
+  t: TestContext, feeds: ReturnType<typeof createLiveFeeds>,
   { isReading = () => true, ...wanted }: { isReading?: () => boolean, event?: string } = {}
 ): Promise<{ batches: FeedBatch[], close: () => void }> {
   const batches: FeedBatch[] = []
@@ -170,7 +170,7 @@ t.test('twenty who watch the same share its queries; one that does not read, or 
   const { client } = await createTestClickHouse(t)
   let queries = 0
   const counting = { query: async (options: Parameters<Client['query']>[0]) => { queries++; return await client.query(options) } }
-  const feeds = new LiveFeeds({ clickhouse: counting as unknown as Client, logger })
+  const feeds = createLiveFeeds({ clickhouse: counting as unknown as Client, logger })
   const watchers = await Promise.all(Array.from({ length: 20 }, async (_, index) =>
     await watch(t, feeds, { isReading: () => index !== 0 })))
   t.equal(queries, 2)
@@ -203,7 +203,7 @@ t.test('a watcher sees that ClickHouse is away, and watches on when it is back',
       return await client.query(options)
     }
   }
-  const feeds = new LiveFeeds({ clickhouse: failing as unknown as Client, logger })
+  const feeds = createLiveFeeds({ clickhouse: failing as unknown as Client, logger })
   const { batches } = await watch(t, feeds)
   t.match(batches, [{ connected: false, matched: 0 }])
 
@@ -221,7 +221,7 @@ t.test('a watcher sees that ClickHouse is away, and watches on when it is back',
 
 t.test('different watches, and watchers, are limited in number', async (t) => {
   const { client } = await createTestClickHouse(t)
-  const feeds = new LiveFeeds({ clickhouse: client, logger })
+  const feeds = createLiveFeeds({ clickhouse: client, logger })
 
   const closes = await Promise.all(Array.from({ length: 20 }, async (_, index) => (await watch(t, feeds, { event: `e${index}` })).close))
   t.ok(feeds.isFullFor(everything))

@@ -23,91 +23,77 @@ export interface FeedOptions extends Watched {
   isReading: () => boolean
 }
 
+/** What came for a watch since it began, and since the last look. */
+interface Looked { connected: boolean, matched: number, events: number, eventsJson: string }
+
 interface SharedWatch {
-  reader: ArrivalReader
-  watchers: Set<Watcher>
+  offers: Set<(looked: Looked) => void>
   /** Events since it began. */
   matched: number
   /** False while ClickHouse does not answer. */
   connected: boolean
   /** The first look, from which on events are seen. */
   begun: Promise<void>
+  loop: IntervalLoop
 }
 
 /** The feeds of one API process. Clients that ask for the same events share a watch; without any, nothing is read. */
-export class LiveFeeds {
-  readonly #clickhouse: Pick<ClickHouse, 'query'>
-  readonly #logger: Pick<Logger, 'warn'>
-  readonly #watches = new Map<string, SharedWatch>()
-  #loop: IntervalLoop | null = null
+export function createLiveFeeds (
+  { clickhouse, logger }: { clickhouse: Pick<ClickHouse, 'query'>, logger: Pick<Logger, 'warn'> }
+) {
+  const watches = new Map<string, SharedWatch>()
 
-  constructor ({ clickhouse, logger }: { clickhouse: Pick<ClickHouse, 'query'>, logger: Pick<Logger, 'warn'> }) {
-    this.#clickhouse = clickhouse
-    this.#logger = logger
-  }
-
-  isFullFor (wanted: Watched): boolean {
-    const watchers = [...this.#watches.values()].reduce((sum, { watchers }) => sum + watchers.size, 0)
-    return watchers >= MAX_WATCHERS || (!this.#watches.has(keyOf(wanted)) && this.#watches.size >= MAX_WATCHES)
-  }
-
-  /**
-   * Begins a feed. Resolves when what is stored from now on is seen, or ClickHouse is known to be away.
-   *
-   * @returns how to end it.
-   */
-  async open ({ send, isReading, ...wanted }: FeedOptions): Promise<() => void> {
-    const key = keyOf(wanted)
-    const watch = this.#watches.get(key) ?? this.#begin(key, wanted)
-    // What came before belongs to those who were there.
-    const watcher = new Watcher({ send, isReading }, watch.matched)
-    watch.watchers.add(watcher)
-    await watch.begun
-    watcher.offer({ ...watch, events: 0, eventsJson: '[]' })
-    return () => {
-      if (!watch.watchers.delete(watcher) || watch.watchers.size > 0) return
-      this.#watches.delete(key)
-      if (this.#watches.size > 0) return
-      void this.#loop?.stop()
-      this.#loop = null
+  function begin (wanted: Watched): SharedWatch {
+    const reader = new ArrivalReader(clickhouse, wanted)
+    const offers: SharedWatch['offers'] = new Set()
+    // JSON is written once for all who watch the same.
+    const look = async (): Promise<void> => {
+      let events: LiveEvent[] = []
+      try {
+        const arrivals = await reader.read()
+        events = arrivals.events
+        watch.matched += arrivals.matched
+        watch.connected = true
+      } catch (err) {
+        if (watch.connected) logger.warn({ err }, 'live events cannot be read from ClickHouse; trying again every second')
+        watch.connected = false
+      }
+      const { connected, matched } = watch
+      const looked = { connected, matched, events: events.length, eventsJson: JSON.stringify(events) }
+      for (const offer of offers) offer(looked)
     }
-  }
-
-  #begin (key: string, wanted: Watched): SharedWatch {
-    const watch: SharedWatch = {
-      reader: new ArrivalReader(this.#clickhouse, wanted),
-      watchers: new Set(),
-      matched: 0,
-      connected: true,
-      begun: Promise.resolve()
-    }
-    watch.begun = this.#look(watch)
-    this.#watches.set(key, watch)
-    this.#loop ??= runAtIntervals({
-      everyMs: LOOK_EVERY_MS,
-      firstAfterMs: LOOK_EVERY_MS,
-      run: async () => await Promise.all([...this.#watches.values()].map(async (each) => {
-        await each.begun
-        await this.#look(each)
-      }))
+    const begun = Promise.resolve().then(look)
+    const loop = runAtIntervals({
+      everyMs: LOOK_EVERY_MS, firstAfterMs: LOOK_EVERY_MS, run: async () => { await begun.then(look) }
     })
+    const watch: SharedWatch = { offers, matched: 0, connected: true, begun, loop }
     return watch
   }
 
-  /** Sends what has come since the last time; JSON is written once for all who watch the same. */
-  async #look (watch: SharedWatch): Promise<void> {
-    let events: LiveEvent[] = []
-    try {
-      const arrivals = await watch.reader.read()
-      events = arrivals.events
-      watch.matched += arrivals.matched
-      watch.connected = true
-    } catch (err) {
-      if (watch.connected) this.#logger.warn({ err }, 'live events cannot be read from ClickHouse; trying again every second')
-      watch.connected = false
+  return {
+    isFullFor (wanted: Watched): boolean {
+      const watchers = [...watches.values()].reduce((sum, { offers }) => sum + offers.size, 0)
+      return watchers >= MAX_WATCHERS || (!watches.has(keyOf(wanted)) && watches.size >= MAX_WATCHES)
+    },
+    /**
+     * Begins a feed. Resolves when what is stored from now on is seen, or ClickHouse is known to be away.
+     *
+     * @returns how to end it.
+     */
+    async open ({ send, isReading, ...wanted }: FeedOptions): Promise<() => void> {
+      const key = keyOf(wanted)
+      const watch = watches.get(key) ?? begin(wanted)
+      watches.set(key, watch)
+      const offer = createOffer({ send, isReading }, watch.matched)
+      watch.offers.add(offer)
+      await watch.begun
+      offer({ connected: watch.connected, matched: watch.matched, events: 0, eventsJson: '[]' })
+      return () => {
+        if (!watch.offers.delete(offer) || watch.offers.size > 0) return
+        watches.delete(key)
+        void watch.loop.stop()
+      }
     }
-    const part = { ...watch, events: events.length, eventsJson: JSON.stringify(events) }
-    for (const watcher of watch.watchers) watcher.offer(part)
   }
 }
 
@@ -115,34 +101,22 @@ function keyOf ({ project, event, distinctId }: Watched): string {
   return JSON.stringify([project, event, distinctId])
 }
 
-/** What came for a watch since the last time. */
-interface Part extends Pick<SharedWatch, 'connected' | 'matched'> {
-  events: number
-  eventsJson: string
-}
-
-/** Somebody who watches, with counts from the moment in which they began. */
-class Watcher {
-  readonly #to: Pick<FeedOptions, 'send' | 'isReading'>
-  readonly #matchedBefore: number
-  #shown = 0
-  #sentMatched = 0
-  #wasConnected: boolean | null = null
-
-  constructor (to: Pick<FeedOptions, 'send' | 'isReading'>, matchedBefore: number) {
-    this.#to = to
-    this.#matchedBefore = matchedBefore
-  }
-
-  /** Sends a part, unless it brings nothing new; while nobody reads, its events are only counted. */
-  offer ({ connected, matched: all, events, eventsJson }: Part): void {
-    const matched = all - this.#matchedBefore
-    if (matched === this.#sentMatched && connected === this.#wasConnected && events === 0) return
-    if (!this.#to.isReading()) return
-    this.#shown += events
-    this.#sentMatched = matched
-    this.#wasConnected = connected
-    const counts = JSON.stringify({ connected, matched, shown: this.#shown }).slice(0, -1)
-    this.#to.send(`${counts},"events":${eventsJson}}`)
+/**
+ * Returns what sends to one watcher, unless a look brings nothing new; while nobody reads, its events are only counted.
+ *
+ * @param before  Events that came before it began, and belong to those who were there.
+ */
+function createOffer ({ send, isReading }: Pick<FeedOptions, 'send' | 'isReading'>, before: number) {
+  let [shown, sentMatched] = [0, 0]
+  let wasConnected: boolean | null = null
+  return ({ connected, matched: all, events, eventsJson }: Looked): void => {
+    const matched = all - before
+    if (matched === sentMatched && connected === wasConnected && events === 0) return
+    if (!isReading()) return
+    shown += events
+    sentMatched = matched
+    wasConnected = connected
+    const counts = JSON.stringify({ connected, matched, shown }).slice(0, -1)
+    send(`${counts},"events":${eventsJson}}`)
   }
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../../../platform/logger.ts'
 import { optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 import { feedBatchSchema } from './feed-batch.ts'
-import { LiveFeeds } from './live-feeds.ts'
+import { createLiveFeeds } from './live-feeds.ts'
 
 /**
  * Between two signs of life on a feed without events, in milliseconds: proxies end a silent answer after 30 s or more.
@@ -22,7 +22,7 @@ const filter = (description: string) => ({ type: 'string', maxLength: 400, defau
 export async function liveRoutes (
   app: FastifyInstance, deps: { clickhouse: ClickHouse, logger: Logger }
 ): Promise<void> {
-  const feeds = new LiveFeeds(deps)
+  const feeds = createLiveFeeds(deps)
   const open = new Set<PassThrough>()
   // A feed never ends by itself, and would keep the process from ending.
   app.addHook('preClose', async () => { for (const stream of open) stream.end() })
