@@ -79,7 +79,7 @@ export const receiptListSchema = object({ results: array({ $ref: 'Receipt#' }), 
 /** Every field is always there; those of other fates are null. Times are ISO 8601. */
 export type Receipt = Value<typeof receiptSchema>
 
-/** What is found of an event, with its uuid. */
+/** A part of a receipt, with the uuid of its event. */
 export type Found<Fate extends 'stored' | 'waiting' | 'dropped'> = { uuid: string } & NonNullable<Receipt[Fate]>
 
 const NOTHING = {
