@@ -20,8 +20,6 @@ interface NewPassword { userId: number, session: string, current: string, passwo
 
 /** Logs people in by password, with limits, and lets them choose theirs: by an invitation, or by the present one. */
 export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }) {
-  const ofAddress = (address: string): Counted => ({ subject: subjectOf('address', networkOf(address)), most: MAX_OF_ADDRESS })
-
   /** Counts before the attempt, as others run at the same time; what is right is given back. */
   async function limit<T> (counted: Counted[], attempt: () => Promise<T>): Promise<T> {
     const subjects: string[] = []
@@ -41,8 +39,6 @@ export function createLogIn ({ sql, now }: { sql: Sql, now: () => number }) {
       if (!isWrong && subjects.length > 0) await sql`UPDATE login_attempts SET count = count - 1 WHERE subject = ANY(${subjects}::text[])`
     }
   }
-
-  const ofAccount = (email: string): Counted => ({ subject: subjectOf('account', email), most: MAX_OF_ACCOUNT })
 
   return {
     /** Runs another way to log in, unless too many from that address were refused. @throws {HttpError} 429. */
@@ -131,6 +127,9 @@ function networkOf (address: string): string {
 }
 
 interface Counted { subject: string, most: number }
+
+const ofAddress = (address: string): Counted => ({ subject: subjectOf('address', networkOf(address)), most: MAX_OF_ADDRESS })
+const ofAccount = (email: string): Counted => ({ subject: subjectOf('account', email), most: MAX_OF_ACCOUNT })
 
 function subjectOf (kind: string, text: string): string {
   return createHash('sha256').update(`${kind} ${text}`).digest('hex')

@@ -1,6 +1,8 @@
 import { invalidField } from '../../engines/errors.ts'
-import type { StoredQuota } from './quota-store.ts'
-import { BEYOND, BURST_SECONDS, monthOf, type ProjectQuota } from '../../schema/project-quotas.ts'
+import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import {
+  type ActiveQuota, BEYOND, BURST_SECONDS, monthOf, type ProjectQuota, QUOTA_COLUMNS, QUOTAS
+} from '../../schema/project-quotas.ts'
 import { array, count, object, time, toSnakeCase, type Value } from '../http/json-schema.ts'
 
 /** Largest and smallest values; the table checks the same. */
@@ -112,6 +114,36 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
 function refuseWithoutLimit<T> (field: keyof QuotaChanges, sent: T | undefined, accepted: readonly T[]): void {
   if (sent === undefined || accepted.includes(sent)) return
   throw invalidField(field, `${field} needs events_per_second or events_per_month.`)
+}
+
+/** A quota as it is shown: with the time of its last change. */
+export interface StoredQuota extends ActiveQuota {
+  updatedAt: Date
+}
+
+/** Undefined: the project has none. */
+export async function readQuota (sql: Sql | TransactionSql, projectId: number): Promise<StoredQuota | undefined> {
+  const [quota] = await sql<StoredQuota[]>`
+    SELECT ${sql.unsafe(QUOTA_COLUMNS)}, q.updated_at AS "updatedAt"
+    FROM ${sql.unsafe(QUOTAS)} WHERE q.project_id = ${projectId}`
+  return quota
+}
+
+/** Sets or replaces the quota of a project. Every ingest process has it within a second. */
+export async function setQuota (
+  sql: Sql | TransactionSql, projectId: number, quota: ProjectQuota
+): Promise<void> {
+  const { eventsPerSecond, burst, eventsPerMonth, beyond, sampleRate } = quota
+  await sql`
+    INSERT INTO project_quotas (project_id, events_per_second, burst, events_per_month, beyond, sample_rate)
+    VALUES (${projectId}, ${eventsPerSecond}, ${burst}, ${eventsPerMonth}, ${beyond}, ${sampleRate})
+    ON CONFLICT (project_id) DO UPDATE SET events_per_second = excluded.events_per_second, burst = excluded.burst,
+      events_per_month = excluded.events_per_month, beyond = excluded.beyond, sample_rate = excluded.sample_rate,
+      updated_at = now()`
+}
+
+export async function clearQuota (sql: Sql | TransactionSql, projectId: number): Promise<void> {
+  await sql`DELETE FROM project_quotas WHERE project_id = ${projectId}`
 }
 
 const daySchema = object({

@@ -2,13 +2,14 @@ import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { clearQuota, readQuota, setQuota } from './quota-store.ts'
 import { dayOf, listUsage } from './count-usage.ts'
 import { answerInTime } from '../http/answer-errors.ts'
 import { optional, type Value } from '../http/json-schema.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { changeQuota, describeQuota, quotaChangesSchema, quotaSchema, usageSchema } from './project-quota.ts'
+import {
+  changeQuota, clearQuota, describeQuota, quotaChangesSchema, quotaSchema, readQuota, setQuota, usageSchema
+} from './project-quota.ts'
 
 const one = { $ref: 'Quota#' }
 

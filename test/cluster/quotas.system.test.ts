@@ -1,7 +1,7 @@
 /** What a quota promises when several ingest processes take the events of a project: docs/change/quotas.md. */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { setQuota } from '../../api/projects/quota-store.ts'
+import { setQuota } from '../../api/projects/project-quota.ts'
 import type { ProjectQuota } from '../../schema/project-quotas.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { startClusterSystem } from './cluster-system.ts'

@@ -16,7 +16,7 @@ interface EventDialogProps {
   children?: ComponentChildren
 }
 
-/** One event: what is known of it, its content as stored, and its receipt. */
+/** One event: its facts, its content as stored, and its receipt. */
 export function EventDialog ({ name, uuid, distinctId, facts, isStored = true, onClose, children }: EventDialogProps) {
   const find = `/projects/${projectId.value}/find`
   const isKnown = UUID.test(uuid)
