@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { showText } from '../format.ts'
-import { ReceiptOf, StoredOf } from '../receipts/receipt-view.tsx'
+import { ReceiptOf } from '../receipts/receipt-view.tsx'
 import { UUID } from '../receipts/explain-receipt.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Dialog, Facts } from '../states.tsx'
@@ -11,13 +11,12 @@ interface EventDialogProps {
   distinctId: string
   /** What its row does not show. */
   facts: Readonly<Record<string, ComponentChildren>>
-  isStored?: boolean
   onClose: () => void
   children?: ComponentChildren
 }
 
 /** One event: its facts, its content as stored, and its receipt. */
-export function EventDialog ({ name, uuid, distinctId, facts, isStored = true, onClose, children }: EventDialogProps) {
+export function EventDialog ({ name, uuid, distinctId, facts, onClose, children }: EventDialogProps) {
   const find = `/projects/${projectId.value}/find`
   const isKnown = UUID.test(uuid)
   return (
@@ -28,7 +27,6 @@ export function EventDialog ({ name, uuid, distinctId, facts, isStored = true, o
           'Distinct id': distinctId !== '' && <a {...linkTo(`${find}?distinct_id=${encodeURIComponent(distinctId)}`)}>{showText(distinctId)}</a>
         }}
       />
-      {isStored && <><h3>As stored</h3><StoredOf uuid={uuid} /></>}
       {children}
       {isKnown && <><h3>Receipt</h3><ReceiptOf uuid={uuid} /></>}
       <p class='actions'><button type='button' onClick={onClose}>Close</button></p>

@@ -60,13 +60,13 @@ export function LiveScreen () {
 }
 
 function LiveDialog ({ event, onClose }: { event: LiveEvent, onClose: () => void }) {
-  const { event: name, uuid, distinctId, fate, sent } = event
+  const { event: name, uuid, distinctId, sent } = event
   const facts = {
     Received: <Time at={new Date(event.at).toISOString()} isZoned digits={3} />, Fate: describeFate(event),
     SDK: showText(`${event.lib} ${event.libVersion}`.trim()), 'Value at fault': event.value !== '' && <code>{showText(event.value)}</code>
   }
   return (
-    <EventDialog name={name} uuid={uuid} distinctId={distinctId} facts={facts} isStored={fate === 'accepted'} onClose={onClose}>
+    <EventDialog name={name} uuid={uuid} distinctId={distinctId} facts={facts} onClose={onClose}>
       {sent !== '' && <details><summary>As a command</summary><Copyable text={toCurl(event, location.origin)} label='As a command' /></details>}
     </EventDialog>
   )

@@ -6,7 +6,7 @@ import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
 import { Again, Empty, Show } from '../states.tsx'
 import { Refused } from './refused-requests.tsx'
-import { ReceiptOf, StoredOf } from './receipt-view.tsx'
+import { ReceiptOf } from './receipt-view.tsx'
 import { explainReceipt, nameOf, type Receipt, UUID } from './explain-receipt.ts'
 
 export function FindScreen () {
@@ -45,23 +45,13 @@ export function FindScreen () {
           )
         : (
           <Fragment key={`${asked} ${round}`}>
-            {UUID.test(asked) && !isDistinctId ? <OfUuid uuid={asked} /> : <EventsOf distinctId={asked} />}
+            {UUID.test(asked) && !isDistinctId
+              ? <><h2>Event <code>{asked}</code></h2><ReceiptOf uuid={asked}><EventsOf distinctId={asked} /></ReceiptOf></>
+              : <EventsOf distinctId={asked} />}
             <Refused />
           </Fragment>
           )}
     </section>
-  )
-}
-
-function OfUuid ({ uuid }: { uuid: string }) {
-  const [fate, setFate] = useState<string>()
-  return (
-    <>
-      <h2>Event <code>{uuid}</code></h2>
-      <ReceiptOf uuid={uuid} onFate={setFate} />
-      {fate === 'unknown' && <EventsOf distinctId={uuid} />}
-      {fate !== undefined && fate !== 'unknown' && <><h2>As stored</h2><StoredOf uuid={uuid} /></>}
-    </>
   )
 }
 
