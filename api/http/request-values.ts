@@ -2,7 +2,7 @@ import { invalidField } from '../../engines/errors.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
 import { optional } from './json-schema.ts'
 
-const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
+const ISO = /^(\d{4}-\d{2}-\d{2})(?:[Tt ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?(?:[Zz]|([+-]\d{2})(?::?(\d{2}))?)?)?$/
 
 /**
  * True for an ISO 8601 date or date-time that exists in the calendar; a missing zone means UTC. Years 1000 to 9999:
@@ -14,14 +14,10 @@ export function isIsoDateTime (text: string): boolean {
 
 /** The instant of an ISO 8601 date or date-time, in UTC when it has no zone; undefined when it is absent or not one. */
 export function parseIsoDateTime (given: string | null | undefined): Date | undefined {
-  const text = given ?? ''
-  const match = ISO.exec(text)
-  if (match === null) return undefined
-  const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
-  if (Number(year) < 1000 || !isDayOfCalendar(Number(year), Number(month), Number(day))) return undefined
-  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined
-  const fraction = /[.,](\d{1,9})/.exec(text)?.[1] ?? '0'
-  const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${normaliseZone(zone)}`)
+  const [, day, time, second = '00', fraction = '', hours = '+00', minutes = '00'] = ISO.exec(given ?? '') ?? []
+  if (day === undefined || day < '1000' || !isDayOfCalendar(day)) return undefined
+  const milliseconds = fraction.padEnd(3, '0').slice(0, 3)
+  const date = new Date(`${day}T${time ?? '00:00'}:${second}.${milliseconds}${hours}:${minutes}`)
   // The zone may move it out of these years, to a date that cannot be stored.
   return date.getUTCFullYear() >= 1000 && date.getUTCFullYear() <= 9999 ? date : undefined
 }
@@ -36,17 +32,10 @@ export function limitSeconds (seconds: number): number {
   return Math.min(Math.max(seconds, 0), 4_294_967_295)
 }
 
-function isDayOfCalendar (year: number, month: number, day: number): boolean {
-  if (month < 1 || month > 12 || day < 1) return false
-  const date = new Date(0)
-  date.setUTCFullYear(year, month, 0)
-  return day <= date.getUTCDate()
-}
-
-function normaliseZone (zone: string): string {
-  if (zone === 'Z' || zone === 'z') return 'Z'
-  const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
-  return `${zone[0]}${digits.slice(0, 2)}:${digits.slice(2)}`
+/** Not the 30th of February, which `Date` takes for the second of March. */
+function isDayOfCalendar (day: string): boolean {
+  const begin = Date.parse(`${day}T00:00Z`)
+  return !Number.isNaN(begin) && new Date(begin).toISOString().startsWith(day)
 }
 
 /**
