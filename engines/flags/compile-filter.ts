@@ -42,7 +42,7 @@ export interface FilterContext {
  * @throws {MalformedFlagError}
  */
 export function compileFilter (property: ParsedProperty, aggregation: number | null, context: FilterContext): Filter {
-  if (property.type === 'cohort') return compileCohortFilter(property, context)
+  if (property.type === 'cohort') return compileCohort(property, `${property.attr}__value`, context, [])
   if (property.type === 'flag') return compileFlagFilter(property, context)
   return compilePropertyFilter(property, aggregation, context)
 }
@@ -67,11 +67,6 @@ function compilePropertyFilter (property: ParsedProperty, aggregation: number | 
     if (value === ABSENT) return absent
     return test(value, subject.nowMs) ? YES : NO
   }
-}
-
-function compileCohortFilter (property: ParsedProperty, context: FilterContext): Filter {
-  const isIn = compileCohort(property.value, `${property.attr}__value`, context, [])
-  return property.operator === 'not_in' ? not(isIn) : isIn
 }
 
 /** `true` matches a flag that is on, `false` one that is off, a string that variant. */
@@ -103,12 +98,11 @@ const MAX_DEPTH = 20
 /**
  * Compiles membership in a cohort: a lookup in the stored list for a static one, property filters for a dynamic one.
  *
- * @param reference  Id of the cohort as given in the filter.
- * @param outer      Cohorts that are being compiled, to detect cycles.
+ * @param outer  Cohorts that are being compiled, to detect cycles.
  * @throws {MalformedFlagError} when the cohort does not exist or cannot be evaluated.
  */
 function compileCohort (
-  reference: unknown, attr: string, context: FilterContext, outer: readonly number[]
+  { value: reference, operator }: ParsedProperty, attr: string, context: FilterContext, outer: readonly number[]
 ): Filter {
   const id = Number(Array.isArray(reference) && reference.length === 1 ? reference[0] : reference)
   const cohort = context.findCohort(id)
@@ -116,11 +110,11 @@ function compileCohort (
   if (outer.includes(id) || outer.length >= MAX_DEPTH) {
     throw new MalformedFlagError('invalid', attr, 'This cohort depends on itself.')
   }
-  if (cohort.isStatic) {
-    context.staticCohorts.add(id)
-    return ({ stored }) => (stored === null || cohort.isPending === true ? UNSURE : stored.cohortIds.has(id) ? YES : NO)
-  }
-  return compileGroup(cohort.filters, attr, { context, cohorts: [...outer, id], depth: 0 })
+  if (cohort.isStatic) context.staticCohorts.add(id)
+  const isIn: Filter = cohort.isStatic
+    ? ({ stored }) => (stored === null || cohort.isPending === true ? UNSURE : stored.cohortIds.has(id) ? YES : NO)
+    : compileGroup(cohort.filters, attr, { context, cohorts: [...outer, id], depth: 0 })
+  return operator === 'not_in' ? not(isIn) : isIn
 }
 
 /** The place of a group: its cohorts, outermost first, and its depth in the innermost. */
@@ -149,14 +143,9 @@ function compileMember (value: unknown, attr: string, place: GroupPlace): Filter
   if (++place.context.cohortSize.conditions > MAX_CONDITIONS) throw new MalformedFlagError('invalid', attr, `The cohorts of a flag have at most ${MAX_CONDITIONS} conditions, including those of their cohorts.`)
   const property = parseProperty(fields, attr)
   const filter = property.type === 'cohort'
-    ? compileNestedCohort(property.value, property.operator, attr, place)
+    ? compileCohort(property, attr, place.context, place.cohorts)
     : compileFilter(property, null, place.context)
   return property.negation ? not(filter) : filter
-}
-
-function compileNestedCohort (reference: unknown, operator: string, attr: string, place: GroupPlace): Filter {
-  const isIn = compileCohort(reference, attr, place.context, place.cohorts)
-  return operator === 'not_in' ? not(isIn) : isIn
 }
 
 /** All must pass. A single NO decides, even if others are UNSURE. */

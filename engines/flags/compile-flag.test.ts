@@ -147,7 +147,7 @@ t.test('one condition may aggregate by persons and another by groups', async (t)
 })
 
 t.test('a flag that hashes device ids needs one', async (t) => {
-  const flag = buildFlag('f', { groups: [{}] }, { bucketingIdentifier: 'device_id' })
+  const flag = buildFlag('f', { groups: [{}] }, { bucketing_identifier: 'device_id' })
 
   t.match(evaluate([flag]), { value: false, reason: 'out_of_rollout_bound' })
   t.equal(evaluate([flag], { deviceId: 'd1' }).value, true)

@@ -47,7 +47,7 @@ export function compileFlag (
   }
   const filters = parseFilters(definition.filters)
   const evaluate = compileFilters(definition, filters, { make, context })
-  const isSticky = definition.ensureExperienceContinuity &&
+  const isSticky = definition.ensure_experience_continuity &&
     filters.conditions.some((condition) => condition.aggregation === null && needsHash(condition, filters.variants))
   if (context.missingFlags.length > 0) {
     const missing = make({ enabled: false, reason: 'missing_dependency' })
@@ -152,9 +152,9 @@ function compileHoldout (flag: FlagDefinition, filters: ParsedFilters, make: Mak
     payload: filters.payloads.get(holdout.variant)
   })
   const share = Math.min(Math.max(holdout.percentage, 0), 100) / 100
-  const identify = compileIdentify({ ...flag, ensureExperienceContinuity: false }, filters.aggregation)
+  const identify = compileIdentify({ ...flag, ensure_experience_continuity: false }, filters.aggregation)
   return (subject) => {
-    const identifier = flag.ensureExperienceContinuity && filters.aggregation === null
+    const identifier = flag.ensure_experience_continuity && filters.aggregation === null
       ? subject.anonDistinctId ?? subject.distinctId
       : identify(subject)
     if (typeof identifier !== 'string') return null

@@ -43,8 +43,8 @@ t.test('without Postgres the flags that need nothing stored are computed, the ot
   const set = compileFlagSet(buildDefinitions([
     buildFlag('rollout', { groups: [{ rollout_percentage: 100 }] }),
     buildFlag('plan', { groups: [{ properties: [person('plan', 'pro')] }] }),
-    buildFlag('sticky', { groups: [{ rollout_percentage: 50 }] }, { ensureExperienceContinuity: true }),
-    buildFlag('sticky-for-all', { groups: [{ rollout_percentage: 100 }] }, { ensureExperienceContinuity: true })
+    buildFlag('sticky', { groups: [{ rollout_percentage: 50 }] }, { ensure_experience_continuity: true }),
+    buildFlag('sticky-for-all', { groups: [{ rollout_percentage: 100 }] }, { ensure_experience_continuity: true })
   ]))
 
   const { outcomes, hasErrors } = await evaluateFlags(set, buildSubject('u1'), [0, 1, 2, 3], async () => null)
@@ -55,9 +55,9 @@ t.test('without Postgres the flags that need nothing stored are computed, the ot
 })
 
 t.test('experience continuity hashes what was stored, else the anonymous id, else the distinct id', async (t) => {
-  const flag = buildFlag('beta', { groups: [{ rollout_percentage: 50 }] }, { ensureExperienceContinuity: true })
+  const flag = buildFlag('beta', { groups: [{ rollout_percentage: 50 }] }, { ensure_experience_continuity: true })
   const on = (rest: Partial<Subject>): unknown => evaluateOne(flag, rest).value
-  const counted = { ...flag, ensureExperienceContinuity: false }
+  const counted = { ...flag, ensure_experience_continuity: false }
   const plain = (distinctId: string): unknown => evaluateOne(counted, { distinctId }).value
   const ids = Array.from({ length: 40 }, (_, i) => `a${i}`)
 

@@ -2,7 +2,7 @@ import { fieldsOf } from '../fields.ts'
 import { MillraceError } from '../errors.ts'
 
 /**
- * A flag as Postgres stores it. `filters` is what a client once wrote: nothing in it is trusted before
+ * A flag as Postgres stores it, by the names that SDKs know. `filters` is what a client once wrote: nothing in it is trusted before
  * `parse-filters.ts` has read it.
  */
 export interface FlagDefinition {
@@ -11,14 +11,14 @@ export interface FlagDefinition {
   name: string
   filters: unknown
   active: boolean
-  ensureExperienceContinuity: boolean
+  ensure_experience_continuity: boolean
   version: number
   /** Which SDKs get the flag. */
-  evaluationRuntime: 'server' | 'client' | 'all'
+  evaluation_runtime: 'server' | 'client' | 'all'
   /** Which id of a person is hashed for rollouts and variants. */
-  bucketingIdentifier: 'distinct_id' | 'device_id'
+  bucketing_identifier: 'distinct_id' | 'device_id'
   /** An experiment runs on this flag. */
-  hasExperiment: boolean
+  has_experiment: boolean
 }
 
 /** A cohort that flags may refer to. */

@@ -67,7 +67,7 @@ export function buildOutcome (flag: FlagDefinition, parts: OutcomeParts, findCou
       version: flag.version,
       description: null,
       ...(payload === undefined ? {} : { payload: payloadText(payload) }),
-      has_experiment: flag.hasExperiment
+      has_experiment: flag.has_experiment
     }
   }
   return {

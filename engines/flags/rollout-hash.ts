@@ -29,10 +29,10 @@ export function compileIdentify (flag: FlagDefinition, aggregation: number | nul
       return key === undefined || key === '' ? NO_GROUP : key
     }
   }
-  if (flag.bucketingIdentifier === 'device_id') {
+  if (flag.bucketing_identifier === 'device_id') {
     return ({ deviceId }) => (deviceId === null || deviceId === '' ? NO_DEVICE : deviceId)
   }
-  if (!flag.ensureExperienceContinuity) return ({ distinctId }) => distinctId
+  if (!flag.ensure_experience_continuity) return ({ distinctId }) => distinctId
   return (subject) => {
     const { stored } = subject
     if (stored === null) return UNREAD_IDENTIFIER
@@ -45,7 +45,7 @@ export function compileIdentify (flag: FlagDefinition, aggregation: number | nul
 /** Whether the request has the identifier that a condition needs. Without it the condition cannot match. */
 export function isIdentified (subject: Subject, flag: FlagDefinition, aggregation: number | null): boolean {
   if (aggregation !== null) return Boolean(subject.groupKeys[aggregation])
-  return flag.bucketingIdentifier !== 'device_id' || Boolean(subject.deviceId)
+  return flag.bucketing_identifier !== 'device_id' || Boolean(subject.deviceId)
 }
 
 /** SDKs divide by 0xfffffffffffffff (15 digits), which as a double is 2^60. */

@@ -72,8 +72,8 @@ export function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): 
   let positions = positionsBySet.get(set)
   if (positions === undefined) {
     const select = (runtime: Runtime): number[] => set.flags.flatMap(({ definition }, position) => {
-      const { evaluationRuntime } = definition
-      return runtime === 'all' || evaluationRuntime === 'all' || evaluationRuntime === runtime ? [position] : []
+      const { evaluation_runtime: wanted } = definition
+      return runtime === 'all' || wanted === 'all' || wanted === runtime ? [position] : []
     })
     positions = { all: select('all'), server: select('server'), client: select('client'), unknown: select('unknown') }
     positionsBySet.set(set, positions)

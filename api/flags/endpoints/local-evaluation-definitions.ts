@@ -25,19 +25,11 @@ export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
     set.flags[position]?.broken === null && isDecidedAlike(flag, set, dynamic))
   const described = {
     flags: served.map((flag) => ({
-      id: flag.id,
+      ...flag,
       team_id: projectId,
-      name: flag.name,
-      key: flag.key,
-      filters: describeFilters(flag, spelling, (property) =>
-        expand(property).flatMap((item) => spelling.spell(addChain(item, set)))),
       deleted: false,
-      active: flag.active,
-      ensure_experience_continuity: flag.ensureExperienceContinuity,
-      version: flag.version,
-      evaluation_runtime: flag.evaluationRuntime,
-      bucketing_identifier: flag.bucketingIdentifier,
-      has_experiment: flag.hasExperiment
+      filters: describeFilters(flag, spelling, (property) =>
+        expand(property).flatMap((item) => spelling.spell(addChain(item, set))))
     })),
     group_type_mapping: Object.fromEntries(groupTypes),
     property_matching_version: PROPERTY_MATCHING_VERSION

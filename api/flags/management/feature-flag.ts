@@ -80,33 +80,10 @@ export const featureFlagChangesSchema = schemaOf<FeatureFlagChange>({
 
 export const WRITABLE_FIELDS = Object.keys(writable) as Array<keyof typeof writable>
 
-export function toFlagDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
-  return {
-    id,
-    key: fields.key ?? '',
-    name: fields.name ?? '',
-    filters: fields.filters ?? { groups: [] },
-    active: fields.active ?? true,
-    ensureExperienceContinuity: fields.ensure_experience_continuity ?? false,
-    version: 1,
-    evaluationRuntime: fields.evaluation_runtime ?? 'all',
-    bucketingIdentifier: fields.bucketing_identifier ?? 'distinct_id',
-    hasExperiment: false
-  }
-}
-
-/** All fields of a stored flag, which is not deleted. */
-export function toFields (flag: FlagDefinition): Required<FeatureFlagFields> {
-  return {
-    key: flag.key,
-    name: flag.name,
-    filters: flag.filters,
-    deleted: false,
-    active: flag.active,
-    ensure_experience_continuity: flag.ensureExperienceContinuity,
-    evaluation_runtime: flag.evaluationRuntime,
-    bucketing_identifier: flag.bucketingIdentifier
-  }
+/** What a flag is whose other fields are not given; `id` 0 is that of no stored flag. */
+export const NEW_FLAG: FlagDefinition = {
+  id: 0, key: '', name: '', filters: { groups: [] }, active: true, ensure_experience_continuity: false, version: 1,
+  evaluation_runtime: 'all', bucketing_identifier: 'distinct_id', has_experiment: false
 }
 
 export function toColumns (sql: SqlTemplates, fields: FeatureFlagFields): Record<string, unknown> {

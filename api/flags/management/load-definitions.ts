@@ -20,12 +20,8 @@ export async function loadDefinitions (sql: SqlTemplates, projectId: number): Pr
     SELECT
       timezone,
       (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.id), '[]') FROM (
-        SELECT id, key, name, filters, active, version,
-          ensure_experience_continuity AS "ensureExperienceContinuity",
-          evaluation_runtime AS "evaluationRuntime",
-          bucketing_identifier AS "bucketingIdentifier",
-          EXISTS (SELECT FROM experiments e WHERE e.feature_flag_id = feature_flags.id AND NOT e.deleted)
-            AS "hasExperiment"
+        SELECT id, key, name, filters, active, version, ensure_experience_continuity, evaluation_runtime, bucketing_identifier,
+          EXISTS (SELECT FROM experiments e WHERE e.feature_flag_id = feature_flags.id AND NOT e.deleted) AS has_experiment
         FROM feature_flags WHERE project_id = projects.id AND NOT deleted
       ) f) AS flags,
       (SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'filters', filters,

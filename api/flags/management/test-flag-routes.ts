@@ -13,12 +13,9 @@ import { orNotFound } from '../../http/answer-errors.ts'
 import { bodyOf, optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 import { refuseAddresses } from '../../people/mask-mails.ts'
-import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
+import { featureFlagFieldsSchema, NEW_FLAG, type NewFeatureFlag } from './feature-flag.ts'
 import { loadDefinitions } from './load-definitions.ts'
 import { validateFlag } from './validate-flag.ts'
-
-/** Ids begin at 1, so no stored flag has this one. */
-const DRAFT_ID = 0
 
 const READ_TIMEOUT_MS = 3000
 
@@ -116,7 +113,7 @@ async function readFacts (
 /** @throws {HttpError} 400 for a draft that could not be saved, with the field in `attr`. */
 function withDraft (definitions: ProjectDefinitions, draft: NewFeatureFlag): ProjectDefinitions {
   const stored = definitions.flags.find(({ key }) => key === draft.key)
-  const flag = toFlagDefinition(stored?.id ?? DRAFT_ID, draft)
+  const flag = { ...NEW_FLAG, ...draft, id: stored?.id ?? NEW_FLAG.id }
   try {
     validateFlag(flag, definitions)
   } catch (error) {

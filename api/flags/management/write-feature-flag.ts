@@ -7,7 +7,7 @@ import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameV
 import { keepVersions } from '../../experiments/experiment-versions.ts'
 import { isUniqueViolation, orNotFound } from '../../http/answer-errors.ts'
 import { duplicateKey, findDependents, validateFlag } from './validate-flag.ts'
-import { type FeatureFlag, type FeatureFlagChange, type FeatureFlagFields, type NewFeatureFlag, toColumns, toFields, toFlagDefinition, WRITABLE_FIELDS } from './feature-flag.ts'
+import { type FeatureFlag, type FeatureFlagChange, type FeatureFlagFields, type NewFeatureFlag, NEW_FLAG, toColumns, WRITABLE_FIELDS } from './feature-flag.ts'
 import { findLastAuthor, type FlagActor, recordChange, recordCreation } from './flag-changes.ts'
 import { findFeatureFlag } from './read-feature-flags.ts'
 import { loadDefinitions } from './load-definitions.ts'
@@ -86,7 +86,7 @@ async function settleChange (
   tx: TransactionSql, stored: FlagDefinition, { version, original_flag: original, ...fields }: FeatureFlagChange
 ): Promise<FeatureFlagFields> {
   if (version === undefined || version === stored.version) return fields
-  const current = toFields(stored)
+  const current: Required<FeatureFlagFields> = { ...stored, deleted: false }
   const differs = (name: keyof FeatureFlagFields, from: Record<string, unknown>): boolean =>
     fields[name] !== undefined && !isDeepStrictEqual(fields[name], from[name])
   const meant = WRITABLE_FIELDS.filter((name) =>
@@ -135,9 +135,6 @@ function groupTypeOf (filters: unknown): unknown {
   return fieldsOf(filters).aggregation_group_type_index ?? null
 }
 
-/** Ids begin at 1, so no stored flag has this one. */
-const NEW_ID = 0
-
 /**
  * Locks the flags of a project for writing, until the transaction ends. Writers take turns, because two changes that
  * are each valid may be invalid together: two flags that begin to depend on each other, or deleting a flag while an
@@ -153,7 +150,7 @@ export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Pro
   return {
     definitions,
     async insert (fields) {
-      validateFlag(toFlagDefinition(NEW_ID, fields), definitions)
+      validateFlag({ ...NEW_FLAG, ...fields, id: NEW_FLAG.id }, definitions)
       const columns = { ...toColumns(tx, fields), project_id: projectId, created_by: userId }
       const [row] = await tx<[{ id: number }]>`INSERT INTO feature_flags ${tx(columns)} RETURNING id`
         .catch(translate)
@@ -164,7 +161,7 @@ export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Pro
       const stored = findFlag(definitions, id)
       // Unchanged filters are not checked: a flag with malformed ones can still be switched off.
       const isChecked = fields.deleted !== true && (fields.filters !== undefined || fields.key !== undefined)
-      if (isChecked) validateFlag(toFlagDefinition(id, { ...toFields(stored), ...fields }), definitions)
+      if (isChecked) validateFlag({ ...stored, ...fields, id }, definitions)
       await recordChange(tx, actor, { flagId: id, columns: tx({ ...toColumns(tx, fields), updated_at: new Date() }) })
         .catch(translate)
       await keepVersions(tx, { flagId: id })

@@ -9,11 +9,11 @@ export function buildFlag (key: string, filters: unknown, rest: Partial<FlagDefi
     name: '',
     filters,
     active: true,
-    ensureExperienceContinuity: false,
+    ensure_experience_continuity: false,
     version: 1,
-    evaluationRuntime: 'all',
-    bucketingIdentifier: 'distinct_id',
-    hasExperiment: false,
+    evaluation_runtime: 'all',
+    bucketing_identifier: 'distinct_id',
+    has_experiment: false,
     ...rest
   }
 }
