@@ -2,8 +2,8 @@ import { fieldsOf } from '../fields.ts'
 import { MillraceError } from '../errors.ts'
 
 /**
- * A flag as Postgres stores it, by the names that SDKs know. `filters` is what a client once wrote: nothing in it is trusted before
- * `parse-filters.ts` has read it.
+ * A flag as Postgres stores it, by the names that SDKs know. `filters` is what a client once wrote: nothing in it is
+ * trusted before `parse-filters.ts` has read it.
  */
 export interface FlagDefinition {
   id: number

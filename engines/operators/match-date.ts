@@ -3,9 +3,11 @@ import { isExactNumber } from '../body/parse-json.ts'
 import { readNumber } from './match-number.ts'
 import { type CompileTest, NEVER, rememberTexts } from './property-test.ts'
 
-export const compileDateExact = compileDate((actual, expected) => actual === expected)
-export const compileDateBefore = compileDate((actual, expected) => actual < expected)
-export const compileDateAfter = compileDate((actual, expected) => actual > expected)
+export const DATE_OPERATORS = {
+  is_date_exact: compileDate((actual, expected) => actual === expected),
+  is_date_before: compileDate((actual, expected) => actual < expected),
+  is_date_after: compileDate((actual, expected) => actual > expected)
+}
 
 /** Unix times from this number on are in milliseconds, smaller ones in seconds (this one: the year 5138). */
 const MILLISECONDS_FROM = 1e11

@@ -1,15 +1,15 @@
 import { isExactNumber } from '../body/parse-json.ts'
 import { type CompileTest, NEVER, rememberTexts } from './property-test.ts'
 
-export const compileGreater = compileComparison((actual, bound) => actual > bound)
-export const compileGreaterOrEqual = compileComparison((actual, bound) => actual >= bound)
-export const compileLess = compileComparison((actual, bound) => actual < bound)
-export const compileLessOrEqual = compileComparison((actual, bound) => actual <= bound)
-
-/** `between`: within a pair of inclusive bounds. */
-export const compileBetween = compileRange(false)
-/** `not_between`: outside of them. A value that is not a number passes neither. */
-export const compileNotBetween = compileRange(true)
+export const NUMBER_OPERATORS = {
+  gt: compileComparison((actual, bound) => actual > bound),
+  gte: compileComparison((actual, bound) => actual >= bound),
+  lt: compileComparison((actual, bound) => actual < bound),
+  lte: compileComparison((actual, bound) => actual <= bound),
+  // Within a pair of inclusive bounds, and outside of them. A value that is not a number passes neither.
+  between: compileRange(false),
+  not_between: compileRange(true)
+}
 
 /** Compares numbers and strings that are a number; anything else never passes. */
 function compileComparison (compare: (actual: number, bound: number) => boolean): CompileTest {

@@ -3,14 +3,6 @@ import { type CompileTest, NEVER, propertyText, rememberTexts } from './property
 /** Major, minor, patch. */
 export type Version = readonly [number, number, number]
 
-export const compileSemverEqual = compileComparison((order) => order === 0)
-/** False for a missing version, as every semver operator. */
-export const compileSemverNotEqual = compileComparison((order) => order !== 0)
-export const compileSemverGreater = compileComparison((order) => order > 0)
-export const compileSemverGreaterOrEqual = compileComparison((order) => order >= 0)
-export const compileSemverLess = compileComparison((order) => order < 0)
-export const compileSemverLessOrEqual = compileComparison((order) => order <= 0)
-
 type ReadRange = (text: string) => readonly [Version, Version] | null
 
 /** `~1.2.3`: from 1.2.3 up to, not including, 1.3.0. */
@@ -40,9 +32,18 @@ export const readWildcard: ReadRange = (text) => {
     : [[major, minor, 0], [major, minor + 1, 0]]
 }
 
-export const compileSemverTilde = compileRange(readTilde)
-export const compileSemverCaret = compileRange(readCaret)
-export const compileSemverWildcard = compileRange(readWildcard)
+/** All are false for a missing version. */
+export const SEMVER_OPERATORS = {
+  semver_eq: compileComparison((order) => order === 0),
+  semver_neq: compileComparison((order) => order !== 0),
+  semver_gt: compileComparison((order) => order > 0),
+  semver_gte: compileComparison((order) => order >= 0),
+  semver_lt: compileComparison((order) => order < 0),
+  semver_lte: compileComparison((order) => order <= 0),
+  semver_tilde: compileRange(readTilde),
+  semver_caret: compileRange(readCaret),
+  semver_wildcard: compileRange(readWildcard)
+}
 
 /** The text without the `*` and `.*` at its end. From the end, as a pattern tries from the beginning of each run. */
 function withoutWildcards (text: string): string {

@@ -5,13 +5,27 @@ import { readNumber } from './match-number.ts'
 import { patternCost } from './pattern-cost.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, rememberTexts, type ValueTest } from './property-test.ts'
 
-/** `exact`: equal to a text, or to one of several, ignoring case. */
-export const compileExact: CompileTest = (value) => ({ test: equals(value), whenAbsent: false })
-
-/** `is_not`: the opposite of `exact`; passes for a missing property. */
-export const compileIsNot: CompileTest = (value) => {
-  const test = equals(value)
-  return { test: (actual, nowMs) => !test(actual, nowMs), whenAbsent: true }
+/** Of texts, and of whether there is a value. The negated ones pass for a missing property. */
+export const TEXT_OPERATORS: Readonly<Record<string, CompileTest>> = {
+  // Equal to a text, or to one of several, ignoring case.
+  exact: (value) => ({ test: equals(value), whenAbsent: false }),
+  is_not: (value) => {
+    const test = equals(value)
+    return { test: (actual, nowMs) => !test(actual, nowMs), whenAbsent: true }
+  },
+  is_set: () => ({ test: () => true, whenAbsent: false }),
+  is_not_set: () => ({ test: () => false, whenAbsent: true }),
+  icontains: compileText((actual, expected) => actual.includes(expected), false),
+  not_icontains: compileText((actual, expected) => actual.includes(expected), true),
+  // At least one of several texts, and none of them.
+  icontains_multi: compileAnyText(false),
+  not_icontains_multi: compileAnyText(true),
+  starts_with: compileText((actual, expected) => actual.startsWith(expected), false),
+  not_starts_with: compileText((actual, expected) => actual.startsWith(expected), true),
+  ends_with: compileText((actual, expected) => actual.endsWith(expected), false),
+  not_ends_with: compileText((actual, expected) => actual.endsWith(expected), true),
+  regex: compilePattern(false),
+  not_regex: compilePattern(true)
 }
 
 /**
@@ -76,22 +90,6 @@ const truths = new WeakMap<object, boolean>()
 
 type CompareTexts = (actual: string, expected: string) => boolean
 
-const contains: CompareTexts = (actual, expected) => actual.includes(expected)
-const startsWith: CompareTexts = (actual, expected) => actual.startsWith(expected)
-const endsWith: CompareTexts = (actual, expected) => actual.endsWith(expected)
-
-export const compileContains = compileText(contains, false)
-export const compileNotContains = compileText(contains, true)
-export const compileStartsWith = compileText(startsWith, false)
-export const compileNotStartsWith = compileText(startsWith, true)
-export const compileEndsWith = compileText(endsWith, false)
-export const compileNotEndsWith = compileText(endsWith, true)
-
-/** `icontains_multi`: contains at least one of several texts. */
-export const compileContainsAny = compileAnyText(false)
-/** `not_icontains_multi`: contains none of several texts. */
-export const compileContainsNone = compileAnyText(true)
-
 function compileText (compare: CompareTexts, negated: boolean): CompileTest {
   return (value) => {
     const expected = lowerAscii(propertyText(value))
@@ -109,9 +107,6 @@ function compileAnyText (negated: boolean): CompileTest {
 function build (passes: (actual: string) => boolean, negated: boolean): PropertyTest {
   return { test: (value) => passes(lowerAscii(propertyText(value))) !== negated, whenAbsent: negated }
 }
-
-export const compileRegex = compilePattern(false)
-export const compileNotRegex = compilePattern(true)
 
 /**
  * Texts of more characters match no pattern, positive or negated. The engine takes time linear in the text, but without
