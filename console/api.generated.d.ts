@@ -4430,7 +4430,7 @@ export interface components {
                     people: number | null;
                     periods: number;
                 }[];
-                /** @description Paths: edges by step, from the event outward; a null name is all other events. */
+                /** @description Paths: edges by step, from the event outward, most people first; a null name is all other events. */
                 edges?: {
                     from: string | null;
                     paths: number;
@@ -4454,6 +4454,7 @@ export interface components {
                     total: number | null;
                     /** @description The value of the property, or the id of the cohort; null for other parts. */
                     value: string | null;
+                    /** @description One per point. Null: no average, or the point has not begun or retention removed it. */
                     values: (number | null)[];
                 }[];
                 /** @description Funnel: all people first, then the parts of the breakdown. */
@@ -4464,7 +4465,7 @@ export interface components {
                      */
                     part: "all" | "value" | "cohort" | "not_set" | "rest";
                     steps: {
-                        /** @description Share of people who entered the funnel. */
+                        /** @description Share of people who entered the funnel; null if nobody did. */
                         conversion: number | null;
                         /** @description Median time to reach this step. */
                         median_ms: number | null;
@@ -4512,6 +4513,7 @@ export interface components {
                         total: number | null;
                         /** @description The value of the property, or the id of the cohort; null for other parts. */
                         value: string | null;
+                        /** @description One per point. Null: no average, or the point has not begun or retention removed it. */
                         values: (number | null)[];
                     }[];
                     points: {
@@ -4526,7 +4528,7 @@ export interface components {
                      */
                     to: string;
                 } | null;
-                /** @description Lifecycle: people of each state by point. */
+                /** @description Lifecycle: people of each state by point; null also if the point has not begun. */
                 states?: {
                     /** @enum {string} */
                     state: "new" | "returning" | "resurrecting" | "dormant";
@@ -5035,7 +5037,7 @@ export interface components {
                         people: number | null;
                         periods: number;
                     }[];
-                    /** @description Paths: edges by step, from the event outward; a null name is all other events. */
+                    /** @description Paths: edges by step, from the event outward, most people first; a null name is all other events. */
                     edges?: {
                         from: string | null;
                         paths: number;
@@ -5059,6 +5061,7 @@ export interface components {
                         total: number | null;
                         /** @description The value of the property, or the id of the cohort; null for other parts. */
                         value: string | null;
+                        /** @description One per point. Null: no average, or the point has not begun or retention removed it. */
                         values: (number | null)[];
                     }[];
                     /** @description Funnel: all people first, then the parts of the breakdown. */
@@ -5069,7 +5072,7 @@ export interface components {
                          */
                         part: "all" | "value" | "cohort" | "not_set" | "rest";
                         steps: {
-                            /** @description Share of people who entered the funnel. */
+                            /** @description Share of people who entered the funnel; null if nobody did. */
                             conversion: number | null;
                             /** @description Median time to reach this step. */
                             median_ms: number | null;
@@ -5117,6 +5120,7 @@ export interface components {
                             total: number | null;
                             /** @description The value of the property, or the id of the cohort; null for other parts. */
                             value: string | null;
+                            /** @description One per point. Null: no average, or the point has not begun or retention removed it. */
                             values: (number | null)[];
                         }[];
                         points: {
@@ -5131,7 +5135,7 @@ export interface components {
                          */
                         to: string;
                     } | null;
-                    /** @description Lifecycle: people of each state by point. */
+                    /** @description Lifecycle: people of each state by point; null also if the point has not begun. */
                     states?: {
                         /** @enum {string} */
                         state: "new" | "returning" | "resurrecting" | "dormant";

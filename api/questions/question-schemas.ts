@@ -41,7 +41,7 @@ const points = array(object({
 }))
 const lines = array(object({
   ...part, series: { ...integer, description: 'Index of the requested series, from 0.' }, name: string,
-  values: array(numberOrNull), total: numberOrNull,
+  values: { ...array(numberOrNull), description: 'One per point. Null: no average, or the point has not begun or retention removed it.' }, total: numberOrNull,
   left_out: { type: 'number', description: 'Events left out of a sum or average because the property is not a number.' }
 }))
 
@@ -59,7 +59,7 @@ export const answerSchema = object({
     parts: array(object({
       ...part,
       steps: array(object({
-        name: string, people: integerOrNull, conversion: { ...numberOrNull, description: 'Share of people who entered the funnel.' },
+        name: string, people: integerOrNull, conversion: { ...numberOrNull, description: 'Share of people who entered the funnel; null if nobody did.' },
         median_ms: { ...numberOrNull, description: 'Median time to reach this step.' },
         p90_ms: { ...numberOrNull, description: '90th percentile of that time.' },
         times: { ...array(object({ from_ms: integer, to_ms: integer, people: integer })), description: 'People by time to reach this step; `to_ms` is exclusive, except in the last range.' }
@@ -69,11 +69,11 @@ export const answerSchema = object({
       start: string, people: integerOrNull,
       returned: array(object({ people: integerOrNull, is_partial: { type: 'boolean' } }))
     }), { description: 'Retention: people who returned in the k-th period after, from 0.' }),
-    states: array(object({ state: { ...string, enum: LIFECYCLE_STATES }, values: array(integerOrNull) }), { description: 'Lifecycle: people of each state by point.' }),
+    states: array(object({ state: { ...string, enum: LIFECYCLE_STATES }, values: array(integerOrNull) }), { description: 'Lifecycle: people of each state by point; null also if the point has not begun.' }),
     counts: array(object({ periods: integer, people: integerOrNull }), { description: 'Stickiness: people by the number of periods in which they were active.' }),
     people: integerOrNull,
     paths: integerOrNull,
-    edges: array(object({ step: integer, from: stringOrNull, to: stringOrNull, people: integer, paths: integer }), { description: 'Paths: edges by step, from the event outward; a null name is all other events.' })
+    edges: array(object({ step: integer, from: stringOrNull, to: stringOrNull, people: integer, paths: integer }), { description: 'Paths: edges by step, from the event outward, most people first; a null name is all other events.' })
   }, 'kind')
 }, { $id: 'QuestionAnswer' })
 

@@ -1,5 +1,8 @@
-/** Shapes the rows of a query into an answer with all buckets, including empty ones. */
-import { LIFECYCLE_STATES, type LifecycleState } from './activity-sql.ts'
+/**
+ * Shapes the rows of a query into an answer with all buckets, including empty ones. The OpenAPI document describes its
+ * fields (`api/questions/question-schemas.ts`).
+ */
+import { LIFECYCLE_STATES } from './activity-sql.ts'
 import { type Bucket, listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
 import { nameOf, nameOfSeries } from './compile-question.ts'
 import { timesOf } from './funnel-sql.ts'
@@ -16,14 +19,7 @@ export interface Part {
   value: string | null
 }
 
-export interface Point {
-  /** The first day of it; of an hour, its beginning in UTC. */
-  start: string
-  /** It has not ended, or the range or what retention left has only a part of it. */
-  is_partial: boolean
-  /** Retention removed its events, so it has no value. */
-  is_removed: boolean
-}
+export type Point = ReturnType<typeof toPoint>
 
 export interface TrendLine extends Part {
   /** Which of the asked series, from 0; the line of a formula comes after them. */
@@ -36,70 +32,12 @@ export interface TrendLine extends Part {
   left_out: number
 }
 
-export interface TrendAnswer {
-  kind: 'trend'
-  points: Point[]
-  lines: TrendLine[]
-  /** The time before, from its first instant to before its last, as ISO 8601; null when it was not asked for. */
-  previous: { from: string, to: string, points: Point[], lines: TrendLine[] } | null
-}
-
-export interface FunnelAnswer {
-  kind: 'funnel'
-  /** All people first, then the values of the breakdown in its order. */
-  parts: Array<Part & {
-    steps: Array<{
-      name: string
-      /** Null: retention removed all of the range. */
-      people: number | null
-      /** Share of those who entered, from 0 to 1; null of nobody. */
-      conversion: number | null
-      /** Time to reach this step within which half of them, or nine in ten, came; null for nobody. */
-      median_ms: number | null
-      p90_ms: number | null
-      /** People by the time that they took, up to before `to_ms`, in the last range included; none for step 1. */
-      times: Array<{ from_ms: number, to_ms: number, people: number }>
-    }>
-  }>
-}
-
-export interface RetentionAnswer {
-  kind: 'retention'
-  /** One a period of the range, the first first. */
-  cohorts: Array<{
-    start: string
-    /** Null: retention removed the period, or it ended before the first event of the project. */
-    people: number | null
-    /** People who returned in the k-th period after, from 0, which is everybody; as far as the range goes. */
-    returned: Array<{ people: number | null, is_partial: boolean }>
-  }>
-}
-
-export interface LifecycleAnswer {
-  kind: 'lifecycle'
-  points: Point[]
-  /** People of a state at each point; null: it has not begun or is removed. */
-  states: Array<{ state: LifecycleState, values: Array<number | null> }>
-}
-
-export interface StickinessAnswer {
-  kind: 'stickiness'
-  /** People who were active in one period of the range, in two, and so on. */
-  counts: Array<{ periods: number, people: number | null }>
-}
-
-export interface PathsAnswer {
-  kind: 'paths'
-  /** All who went a path, and all paths; null: retention removed all of the range. */
-  people: number | null
-  paths: number | null
-  /**
-   * From which name to which, null for all others, the earlier first. Step 1 is beside the event that all paths lead
-   * from or to; at each step, edges of the most people come first.
-   */
-  edges: Array<{ step: number, from: string | null, to: string | null, people: number, paths: number }>
-}
-
+export type TrendAnswer = ReturnType<typeof shapeTrend>
+export type FunnelAnswer = ReturnType<typeof shapeFunnel>
+export type RetentionAnswer = ReturnType<typeof shapeRetention>
+export type LifecycleAnswer = ReturnType<typeof shapeLifecycle>
+export type StickinessAnswer = ReturnType<typeof shapeStickiness>
+export type PathsAnswer = ReturnType<typeof shapePaths>
 export type Answer = TrendAnswer | FunnelAnswer | RetentionAnswer | LifecycleAnswer | StickinessAnswer | PathsAnswer
 
 /** Values of a row of the query in the order of its columns. */
@@ -162,7 +100,7 @@ function computeFormula (formula: string, series: number, lines: readonly TrendL
   }).sort(byRank)
 }
 
-function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRow[]): TrendAnswer {
+function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRow[]) {
   const shape = (span: Span, wanted: number): { points: Point[], lines: TrendLine[] } => {
     const buckets = listBuckets(span, trend.interval, range)
     const found = rows.filter(([, period]) => Number(period) === wanted)
@@ -186,19 +124,19 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
     return { points: buckets.map((bucket) => toPoint(bucket, span, range)), lines }
   }
   const [from = '', to = ''] = [range.previous.from, range.previous.to].map((at) => new Date(at).toISOString())
-  return { kind: 'trend', ...shape(range, 0), previous: trend.compare ? { from, to, ...shape(range.previous, 1) } : null }
+  return { kind: 'trend' as const, ...shape(range, 0), previous: trend.compare ? { from, to, ...shape(range.previous, 1) } : null }
 }
 
-function toPoint ({ start, from, to }: Bucket, span: Span, { keptFrom, now }: ResolvedRange): Point {
+function toPoint ({ start, from, to }: Bucket, span: Span, { keptFrom, now }: ResolvedRange) {
   const isPartial = from < Math.max(span.from, keptFrom) || to > span.to || to > now
   return { start, is_partial: isPartial, is_removed: to <= keptFrom }
 }
 
-function shapeLifecycle ({ interval }: Activity, range: ResolvedRange, rows: readonly AnswerRow[]): LifecycleAnswer {
+function shapeLifecycle ({ interval }: Activity, range: ResolvedRange, rows: readonly AnswerRow[]) {
   const buckets = listBuckets(range, interval, range)
   const people = new Map(rows.map(([state, index, count]) => [`${state} ${index}`, Number(count)]))
   return {
-    kind: 'lifecycle', points: buckets.map((bucket) => toPoint(bucket, range, range)),
+    kind: 'lifecycle' as const, points: buckets.map((bucket) => toPoint(bucket, range, range)),
     states: LIFECYCLE_STATES.map((state) => ({
       state,
       values: buckets.map(({ from, to }, index) =>
@@ -207,17 +145,17 @@ function shapeLifecycle ({ interval }: Activity, range: ResolvedRange, rows: rea
   }
 }
 
-function shapeStickiness ({ interval }: Activity, range: ResolvedRange, rows: readonly AnswerRow[]): StickinessAnswer {
+function shapeStickiness ({ interval }: Activity, range: ResolvedRange, rows: readonly AnswerRow[]) {
   const people = new Map(rows.map(([periods, count]) => [Number(periods), Number(count)]))
   const isRemoved = range.to <= range.keptFrom
   return {
-    kind: 'stickiness',
+    kind: 'stickiness' as const,
     counts: listBuckets(range, interval, range).map((_, index) =>
       ({ periods: index + 1, people: isRemoved ? null : people.get(index + 1) ?? 0 }))
   }
 }
 
-function shapeFunnel (funnel: Funnel, range: ResolvedRange, rows: readonly AnswerRow[]): FunnelAnswer {
+function shapeFunnel (funnel: Funnel, range: ResolvedRange, rows: readonly AnswerRow[]) {
   const { steps, breakdown } = funnel
   const known = rows.length > 0 ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null, null, ''])]]
   const times = timesOf(funnel)
@@ -239,30 +177,30 @@ function shapeFunnel (funnel: Funnel, range: ResolvedRange, rows: readonly Answe
     const sign = breakdown.order === 'worst' ? 1 : -1
     parts.sort((one, other) => sign * ((one.steps.at(-1)?.conversion ?? 0) - (other.steps.at(-1)?.conversion ?? 0)))
   }
-  return { kind: 'funnel', parts: [all, ...parts].flat() }
+  return { kind: 'funnel' as const, parts: [all, ...parts].flat() }
 }
 
 function readName (name: AnswerRow[number] | undefined): string | null {
   return name === '' ? null : String(name)
 }
 
-function shapePaths (range: ResolvedRange, rows: readonly AnswerRow[]): PathsAnswer {
+function shapePaths (range: ResolvedRange, rows: readonly AnswerRow[]) {
   const isRemoved = range.to <= range.keptFrom
   const read = rows.map(([step, from, to, people, paths]) => ({
     step: Number(step), from: readName(from), to: readName(to), people: Number(people), paths: Number(paths)
   }))
   const all = read.find(({ step }) => step === 0)
   return {
-    kind: 'paths', people: isRemoved ? null : all?.people ?? 0, paths: isRemoved ? null : all?.paths ?? 0,
+    kind: 'paths' as const, people: isRemoved ? null : all?.people ?? 0, paths: isRemoved ? null : all?.paths ?? 0,
     edges: read.filter(({ step }) => step > 0)
   }
 }
 
-function shapeRetention ({ interval }: Retention, range: ResolvedRange, rows: readonly AnswerRow[]): RetentionAnswer {
+function shapeRetention ({ interval }: Retention, range: ResolvedRange, rows: readonly AnswerRow[]) {
   const buckets = listBuckets(range, interval, range)
   const people = new Map(rows.map(([cohort, bucket, count]) => [`${cohort} ${bucket}`, Number(count)]))
   return {
-    kind: 'retention',
+    kind: 'retention' as const,
     cohorts: buckets.map(({ start, from: begin, to: end }, first) => {
       const get = (bucket: string): number | null => end <= Math.max(range.keptFrom, range.firstEvent ?? -Infinity) ? null : people.get(`${start} ${bucket}`) ?? 0
       return {
