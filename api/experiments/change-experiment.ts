@@ -56,13 +56,9 @@ export async function createExperiment (
       active: start !== null,
       hasEnded: hasEnded({ end_date: end })
     })
-    const [row] = await tx<[{ id: number }]>`
-      INSERT INTO experiments (project_id, name, description, start_date, end_date, feature_flag_id, parameters,
-        secondary_metrics, filters, archived, created_by)
-      VALUES (${who.projectId}, ${body.name}, ${body.description ?? ''}, ${start}, ${end}, ${flagId},
-        ${tx.json(body.parameters ?? {})}, ${tx.json(body.secondary_metrics ?? {})},
-        ${tx.json(body.filters ?? {})}, ${body.archived ?? false}, ${who.userId})
-      RETURNING id`
+    const own = { project_id: who.projectId, feature_flag_id: flagId, created_by: who.userId }
+    const columns = { ...toColumns(tx, { ...EMPTY, ...body }, start, end), ...own }
+    const [row] = await tx<[{ id: number }]>`INSERT INTO experiments ${tx(columns)} RETURNING id`
     await keepVersions(tx, { experimentId: row.id })
     return row.id
   })
@@ -190,17 +186,17 @@ function hasEnded ({ end_date: end }: Pick<Period, 'end_date'>): boolean {
   return end !== null && end.getTime() <= Date.now()
 }
 
+const EMPTY = { description: '', start_date: null, end_date: null, parameters: {}, secondary_metrics: {}, filters: {}, archived: false }
+
+/** The columns of the fields that are given. */
 function toColumns (
   tx: TransactionSql, body: ExperimentFields, start: Date | null, end: Date | null
 ): Record<string, unknown> {
-  const columns: Record<string, unknown> = {}
-  if (body.name !== undefined) columns['name'] = body.name
-  if (body.description !== undefined) columns['description'] = body.description ?? ''
-  if (body.archived !== undefined) columns['archived'] = body.archived
-  if (body.start_date !== undefined) columns['start_date'] = start
-  if (body.end_date !== undefined) columns['end_date'] = end
-  for (const field of ['parameters', 'secondary_metrics', 'filters'] as const) {
-    if (body[field] !== undefined) columns[field] = tx.json(body[field] ?? {})
+  const json = (value: unknown): unknown => tx.json(value ?? {})
+  const { name, description, archived, parameters, secondary_metrics: secondary, filters } = body
+  const columns = {
+    name, description: description ?? '', archived, start_date: start, end_date: end,
+    parameters: json(parameters), secondary_metrics: json(secondary), filters: json(filters)
   }
-  return columns
+  return Object.fromEntries(Object.entries(columns).filter(([column]) => Object.hasOwn(body, column)))
 }

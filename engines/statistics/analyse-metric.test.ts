@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { adjustForComparisons, analyseMetric, ANALYSIS_DEFAULTS, type MetricData } from './analyse-metric.ts'
-import { decideSignificance, type Evidence } from './metric-analysis.ts'
+import { decideSignificance, type Evidence } from './decide-significance.ts'
 import { assertNear } from './testing/assert-near.ts'
 import type { MetricKind, VariantStatistics } from './variant-statistics.ts'
 

@@ -1,8 +1,6 @@
 import { comparePosteriors, rankPosteriors, type Standing } from './bayesian.ts'
 import { testConditionalCounts, type TestOutcome, testTwoProportions, testWelch } from './frequentist.ts'
-import {
-  decideSignificance, type MetricAnalysis, type SignificanceLimits, type VariantAnalysis, type VariantComparison
-} from './metric-analysis.ts'
+import { decideSignificance, type SignificanceLimits } from './decide-significance.ts'
 import {
   buildBetaPosterior, buildGammaPosterior, buildNormalPosterior, credibleInterval, INNER_LEVEL, type Posterior
 } from './posterior.ts'
@@ -29,8 +27,6 @@ export interface AnalysisOptions extends SignificanceLimits {
    * must not be chosen from the data. Default 5,000.
    */
   sequentialTunedFor: number
-  /** Whether counts may vary more than Poisson (`estimated`, from their deviations) or are taken at their word. */
-  dispersion: 'estimated' | 'poisson'
   /** Whether more is better. */
   isIncreaseGood: boolean
 }
@@ -43,9 +39,16 @@ export const ANALYSIS_DEFAULTS: AnalysisOptions = {
   pValue: 0.05,
   confidenceLevel: 0.95,
   sequentialTunedFor: 5_000,
-  dispersion: 'estimated',
   isIncreaseGood: true
 }
+
+/**
+ * Everything known of one metric of an experiment. `docs/change/experiment-statistics.md` explains each number, and the
+ * OpenAPI document each field (`api/experiments/results/metric-results.ts`).
+ */
+export type MetricAnalysis = ReturnType<typeof analyseMetric>
+export type VariantAnalysis = ReturnType<typeof describeVariant>
+export type VariantComparison = NonNullable<ReturnType<typeof compareWithBaseline>[number]>
 
 /**
  * Analyses one metric: who is probably best, how sure that is, and the difference of each variant to the baseline by
@@ -54,14 +57,14 @@ export const ANALYSIS_DEFAULTS: AnalysisOptions = {
  * @throws {RangeError} for numbers that no data can give (a negative count, more conversions than people, a baseline
  *   that is not among the variants, a confidence level of 1). Thin data does not throw: unknown values are `null`.
  */
-export function analyseMetric ({ kind, variants, baseline, options }: MetricData): MetricAnalysis {
+export function analyseMetric ({ kind, variants, baseline, options }: MetricData) {
   const settings = { ...ANALYSIS_DEFAULTS, ...options }
   checkVariants(kind, variants)
   const { confidenceLevel, sequentialTunedFor } = settings
   if (!(confidenceLevel > 0 && confidenceLevel < 1)) throw new RangeError('confidenceLevel must be between 0 and 1')
   if (!(sequentialTunedFor > 0)) throw new RangeError('sequentialTunedFor must be above 0')
   const baselineIndex = findBaseline(variants, baseline)
-  const { samples, dispersion } = buildSamples(kind, variants, settings.dispersion)
+  const { samples, dispersion } = buildSamples(kind, variants)
   const model = isAdjusted(variants) ? 'mean' : kind
   const candidates = samples.map((sample) => sample && {
     sample, posterior: buildPosterior(model, sample, dispersion)
@@ -130,7 +133,7 @@ function rankKnown (posteriors: readonly (Posterior | null)[], isIncreaseGood: b
 function describeVariant (
   variant: VariantStatistics, candidate: Candidate | null, ranked: Ranked, comparison: VariantComparison | null,
   level: number
-): VariantAnalysis {
+) {
   const measured = variant.measured ?? variant.exposed
   return {
     key: variant.key,
@@ -173,7 +176,7 @@ interface ComparisonSettings extends SequentialTuning {
  */
 function compareWithBaseline (
   candidates: readonly (Candidate | null)[], baselineIndex: number, settings: ComparisonSettings
-): (VariantComparison | null)[] {
+) {
   const base = candidates[baselineIndex] ?? null
   if (base === null) return candidates.map(() => null)
   const outcomes = candidates.map((candidate, i) => candidate === null || i === baselineIndex

@@ -42,7 +42,7 @@ t.test('all against none is significant, without an interval', async (t) => {
 })
 
 function proportion (sum: number, exposed: number): Sample {
-  return buildSamples('funnel', [{ key: 'a', exposed, sum }], 'estimated').samples[0] as Sample
+  return buildSamples('funnel', [{ key: 'a', exposed, sum }]).samples[0] as Sample
 }
 
 t.test('event rates agree with the four Danish cities of R\'s poisson.test', async (t) => {
@@ -84,7 +84,7 @@ t.test('counts twice as uneven as Poisson are worth half as many', async (t) => 
 })
 
 function rate (sum: number, exposed: number): Sample {
-  return buildSamples('count', [{ key: 'a', exposed, sum }], 'poisson').samples[0] as Sample
+  return buildSamples('count', [{ key: 'a', exposed, sum }]).samples[0] as Sample
 }
 
 t.test('Welch\'s test agrees with the sleep data of R (Student 1908)', async (t) => {
@@ -122,7 +122,7 @@ t.test('one side may be constant', async (t) => {
 
 function mean (exposed: number, sum: number, sumOfSquares: number): Sample {
   const squaredDeviations = sumOfSquares - sum * sum / exposed
-  return buildSamples('mean', [{ key: 'a', exposed, sum, squaredDeviations }], 'estimated').samples[0] as Sample
+  return buildSamples('mean', [{ key: 'a', exposed, sum, squaredDeviations }]).samples[0] as Sample
 }
 
 t.test('at the ends of the interval the scaled baseline is just the width away', async (t) => {

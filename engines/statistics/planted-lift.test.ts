@@ -1,7 +1,7 @@
 import t from 'tap'
 import { analyseMetric } from './analyse-metric.ts'
 import { rankPosteriors } from './bayesian.ts'
-import type { VariantComparison } from './metric-analysis.ts'
+import type { VariantComparison } from './analyse-metric.ts'
 import { buildGammaPosterior } from './posterior.ts'
 import { estimateSampleSize, type MetricExpectation } from './sample-size.ts'
 import { compareSequentially } from './sequential.ts'
@@ -129,7 +129,7 @@ for (const [seed, scenario] of [scenarios.rareCounts, scenarios.unevenCounts, sc
     for (let experiment = 0; experiment < UNEVEN_SPLITS; experiment++) {
       const variants = Object.entries({ control: 900, test: 100 }).map(([key, people]) =>
         expose({ key, exposed: 0, sum: 0 }, people, () => scenario.value(random, scenario.mean)))
-      const { samples, dispersion } = buildSamples(scenario.kind, variants, 'estimated')
+      const { samples, dispersion } = buildSamples(scenario.kind, variants)
       const posteriors = (samples as Sample[]).map(({ sum, size }) => buildGammaPosterior(sum, size, dispersion))
       const [, test] = rankPosteriors(posteriors)
       if ((test?.probability ?? 0.5) > 0.95) times.above++
@@ -151,7 +151,7 @@ function runExperiment ({ kind, value, mean }: Scenario, random: Random): Look[]
   let variants: VariantStatistics[] = ['control', 'test'].map((key) => ({ key, exposed: 0, sum: 0 }))
   return Array.from({ length: LOOKS }, (_, look) => {
     variants = variants.map((variant) => expose(variant, PERSONS_PER_LOOK, () => value(random, mean)))
-    const [control, test] = buildSamples(kind, variants, 'estimated').samples as [Sample, Sample]
+    const [control, test] = buildSamples(kind, variants).samples as [Sample, Sample]
     const sequential = compareSequentially(test, control, { level: 0.95, tunedFor: 5_000 })
     const isTested = kind !== 'count' || look === LOOKS - 1
     return { pValue: isTested ? runFixedTest(kind, variants) : null, sequential: sequential.pValue ?? 1 }

@@ -96,10 +96,8 @@ export interface Samples {
 const ROUNDING = 1e-13
 
 /** Turns sums into means and their errors. */
-export function buildSamples (
-  kind: MetricKind, variants: readonly VariantStatistics[], dispersionMode: 'estimated' | 'poisson'
-): Samples {
-  const dispersion = kind === 'count' && dispersionMode === 'estimated' && !isAdjusted(variants) ? estimateDispersion(variants) : 1
+export function buildSamples (kind: MetricKind, variants: readonly VariantStatistics[]): Samples {
+  const dispersion = kind === 'count' && !isAdjusted(variants) ? estimateDispersion(variants) : 1
   return { samples: variants.map((variant) => buildSample(kind, variant, dispersion)), dispersion }
 }
 

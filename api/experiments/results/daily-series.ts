@@ -1,7 +1,6 @@
 import type { MetricKind, VariantStatistics } from '../../../engines/statistics/variant-statistics.ts'
-import { analyseMetric } from '../../../engines/statistics/analyse-metric.ts'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { MetricAnalysis, VariantAnalysis } from '../../../engines/statistics/metric-analysis.ts'
+import { analyseMetric, type MetricAnalysis, type VariantAnalysis } from '../../../engines/statistics/analyse-metric.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { adjustMeans } from '../../../engines/statistics/adjust-means.ts'
 import { alike, combine, type Moments, NOBODY } from '../../../engines/statistics/moments.ts'

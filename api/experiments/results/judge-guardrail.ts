@@ -1,4 +1,4 @@
-import type { MetricAnalysis } from '../../../engines/statistics/metric-analysis.ts'
+import type { MetricAnalysis } from '../../../engines/statistics/analyse-metric.ts'
 import type { Metric } from './read-metric.ts'
 
 export const GUARDRAIL_VERDICTS = ['holds', 'harmed', 'unclear'] as const

@@ -92,7 +92,7 @@ export const scenarios = {
 
 /** p-value of the fixed-horizon test of two variants alone, without the costly rest of an analysis. */
 export function runFixedTest (kind: MetricKind, variants: readonly VariantStatistics[]): number {
-  const { samples, dispersion } = buildSamples(kind, variants, 'estimated')
+  const { samples, dispersion } = buildSamples(kind, variants)
   const [control, test] = samples as [Sample, Sample]
   const outcome = kind === 'funnel'
     ? testTwoProportions(test, control, 0.95)
