@@ -19,6 +19,10 @@ export interface AnalysisSettings {
   isFirstSeen: boolean
   /** How many days before the exposure CUPED looks at; 0 without CUPED. */
   lookbackDays: number
+  /** The smallest effect worth seeing, in percent of the baseline. */
+  effect: number
+  /** How many people the plan needs, for which the sequential method is tuned. Undefined leaves the default. */
+  plannedSize: number | undefined
 }
 
 const text = { type: 'string', minLength: 1 } as const
@@ -52,6 +56,7 @@ const readParameters = createReader(optional({
 }))
 
 const DEFAULT_LOOKBACK_DAYS = 14
+export const DEFAULT_EFFECT = 5
 
 /** @throws {HttpError} 400 naming the parameter that would be ignored, such as a number that is sent as text. */
 export function readAnalysisSettings (parameters: Readonly<Record<string, unknown>>): AnalysisSettings {
@@ -67,6 +72,8 @@ export function readAnalysisSettings (parameters: Readonly<Record<string, unknow
     baseline: stats?.baseline_variant_key ?? null,
     exposure: exposure === null ? null : { event: exposure.event, where: readConditions(path, exposure.properties, ['event', 'cohort']) },
     isFirstSeen: handling === 'first_seen',
-    lookbackDays: stats?.cuped?.enabled === true ? stats.cuped.lookback_days ?? DEFAULT_LOOKBACK_DAYS : 0
+    lookbackDays: stats?.cuped?.enabled === true ? stats.cuped.lookback_days ?? DEFAULT_LOOKBACK_DAYS : 0,
+    effect: read.minimum_detectable_effect ?? DEFAULT_EFFECT,
+    plannedSize: read.recommended_sample_size
   }
 }

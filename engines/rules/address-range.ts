@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import { type Place, RULE_LIMITS } from './rule-definition.ts'
 
 /** Tells whether an address is in one of some ranges; text that is no address is in none. */
@@ -39,19 +40,9 @@ function addRange (ranges: BlockList, place: Place): void {
  * ranges see it.
  */
 export function truncateAddress (address: string): string {
-  const family = isIP(address)
-  if (family === 0) return ''
-  if (family === 4) return `${address.slice(0, address.lastIndexOf('.'))}.0`
-  // The parser of addresses of URLs writes the groups out, but for one run of zeros.
-  const text = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1)
-  const mapped = /^::ffff:([\da-f]+):([\da-f]+)$/.exec(text)
-  if (mapped !== null) {
-    const [high, low] = mapped.slice(1).map((group) => parseInt(group, 16)) as [number, number]
-    return `${high >> 8}.${high & 255}.${low >> 8}.0`
-  }
-  const [before = '', after] = text.split('::')
-  const head = before === '' ? [] : before.split(':')
-  const tail = after === undefined || after === '' ? [] : after.split(':')
-  const groups = after === undefined ? head : [...head, ...Array<string>(8 - head.length - tail.length).fill('0'), ...tail]
-  return new URL(`http://[${groups.slice(0, 3).join(':')}::]`).hostname.slice(1, -1)
+  if (isIP(address) === 0) return ''
+  const parsed = ipaddr.process(address.replace(/%.*$/, ''))
+  return parsed instanceof ipaddr.IPv6
+    ? new ipaddr.IPv6([...parsed.parts.slice(0, 3), 0, 0, 0, 0, 0]).toString()
+    : new ipaddr.IPv4([...parsed.octets.slice(0, 3), 0]).toString()
 }

@@ -7,7 +7,7 @@ import { checkSampleRatio, type SampleRatioCheck } from '../../../engines/statis
 import { readGroupTypeIndex } from '../experiment-flag.ts'
 import { type AnalysisSettings, readAnalysisSettings } from '../analysis-settings.ts'
 import { findKeptFlag } from '../experiment-versions.ts'
-import { estimateSampleSize, type MetricExpectation, type SampleSize } from '../../../engines/statistics/sample-size.ts'
+import { estimateSampleSize, type MetricExpectation, type SampleSizeGoal } from '../../../engines/statistics/sample-size.ts'
 import { type MetricKind, sampleVariance } from '../../../engines/statistics/variant-statistics.ts'
 import { accumulateDays, analyseDays, type VariantState } from './daily-series.ts'
 import { placesIn, readUsedCohorts } from '../../questions/used-cohorts.ts'
@@ -39,7 +39,7 @@ export function requireLaunched (experiment: Experiment, now: Date): LaunchedExp
  */
 export async function findScope (
   sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
-): Promise<{ scope: MetricScope, variants: Variant[], baseline: string }> {
+): Promise<Omit<ComputeOptions, 'metric'>> {
   // Launched by a process of the version before, perhaps, which keeps nothing.
   const { key, filters } = await findKeptFlag(sql, experiment.id) ?? experiment.feature_flag
   const settings = readAnalysisSettings(experiment.parameters)
@@ -64,9 +64,12 @@ export async function findScope (
   const since = new Date(Math.max(0, experiment.start_date.getTime()))
   const until = experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now
   const keys = variants.map((variant) => variant.key)
+  const { effect, plannedSize } = settings
   return {
     variants,
     baseline: chooseBaseline(settings, keys),
+    effect,
+    plannedSize,
     scope: {
       projectId,
       flagKey: key,
@@ -92,8 +95,7 @@ function chooseBaseline ({ baseline }: AnalysisSettings, keys: readonly string[]
 
 const DAY_MS = 86_400_000
 
-interface ComputeOptions {
-  parameters: Record<string, unknown>
+interface ComputeOptions extends Pick<AnalysisSettings, 'effect' | 'plannedSize'> {
   baseline: string
   metric: Metric
   scope: MetricScope
@@ -113,17 +115,21 @@ interface ComputeOptions {
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
 export async function computeResults (
-  clickhouse: ClickHouse, { parameters, metric, scope, variants, baseline }: ComputeOptions
+  clickhouse: ClickHouse, { metric, scope, variants, baseline, effect, plannedSize }: ComputeOptions
 ) {
   const measurement = await queryMetric(clickhouse, scope, metric)
 
   const days = accumulateDays(metric, measurement, { keys: scope.variants, lookback: lookbackOf(scope, metric) })
   const { result, series } = await analyseDays(days, {
-    kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(parameters), isIncreaseGood: metric.isIncreaseGood
+    kind: metric.kind, baseline,
+    options: {
+      isIncreaseGood: metric.isIncreaseGood, ...plannedSize !== undefined && { sequentialTunedFor: plannedSize }
+    }
   })
   const last = days.at(-1)
   const states = last?.variants ?? []
   const exposed = states.reduce((total, state) => total + state.exposed, 0)
+  const daysRunning = (scope.until.getTime() - scope.since.getTime()) / DAY_MS
   return {
     ...result,
     // The word of the reference's clients for the kind.
@@ -136,13 +142,10 @@ export async function computeResults (
       multipleVariantHandling: scope.exposure.isFirstSeen ? 'first_seen' : 'exclude',
       sampleRatio: checkSplit(states, variants)
     },
-    sampleSize: planSampleSize({
-      kind: metric.kind,
-      baseline: states.find(({ key }) => key === baseline) as VariantState,
+    sampleSize: planSampleSize(describeBaseline(metric.kind, states.find(({ key }) => key === baseline)), effect, {
       weights: weightsOf(variants, baseline),
-      parameters,
-      exposed,
-      daysRunning: (scope.until.getTime() - scope.since.getTime()) / DAY_MS
+      exposedSoFar: exposed,
+      exposedPerDay: daysRunning > 0 ? exposed / daysRunning : 0
     }),
     role: metric.role ?? 'secondary',
     // Of primary metrics: `correctFamily`.
@@ -185,48 +188,24 @@ function weightOf ({ rollout_percentage: percentage }: Variant): number {
   return Math.max(0, percentage)
 }
 
-/** The sequential method must be tuned by the plan, never by the data. */
-function readPlannedSize ({ recommended_sample_size: size }: Record<string, unknown>): number | undefined {
-  return typeof size === 'number' && size >= 1 && Number.isFinite(size) ? size : undefined
-}
-
-/** In percent of the baseline, when the experiment names none. */
-export const DEFAULT_EFFECT = 5
-
-interface PlanOptions {
-  kind: MetricKind
-  baseline: VariantState
-  /** Shares of the variants, the baseline's first. */
-  weights: number[]
-  parameters: Record<string, unknown>
-  /** People exposed so far, over all variants. */
-  exposed: number
-  /** Since the launch; fractions count. */
-  daysRunning: number
-}
-
 /**
  * How many people the experiment needs, judged by the baseline as it is so far.
  *
  * @returns null while the baseline says nothing, or the shares allow no comparison.
  */
-function planSampleSize (options: PlanOptions): SampleSize & { minimumDetectableEffect: number } | null {
-  const { kind, baseline, weights, exposed, daysRunning } = options
-  const expectation = describeBaseline(kind, baseline)
-  if (expectation === null || !((weights[0] ?? 0) > 0) || !weights.slice(1).some((weight) => weight > 0)) return null
-  const { minimum_detectable_effect: requested } = options.parameters
-  const minimumDetectableEffect = typeof requested === 'number' && requested > 0 ? requested : DEFAULT_EFFECT
-  const size = estimateSampleSize(expectation, {
-    minimumDetectableEffect: minimumDetectableEffect / 100,
-    weights,
-    exposedSoFar: exposed,
-    ...(exposed > 0 && daysRunning > 0 ? { exposedPerDay: exposed / daysRunning } : {})
-  })
-  return { ...size, minimumDetectableEffect }
+function planSampleSize (
+  expectation: MetricExpectation | null, effect: number,
+  goal: Pick<SampleSizeGoal, 'exposedSoFar' | 'exposedPerDay'> & { weights: number[] }
+) {
+  const [own = 0, ...others] = goal.weights
+  if (expectation === null || own === 0 || others.every((weight) => weight === 0)) return null
+  const size = estimateSampleSize(expectation, { ...goal, minimumDetectableEffect: effect / 100 })
+  return { ...size, minimumDetectableEffect: effect }
 }
 
 /** What the baseline says of the metric; null while that is nothing. */
-export function describeBaseline (kind: MetricKind, state: VariantState): MetricExpectation | null {
+export function describeBaseline (kind: MetricKind, state: VariantState | undefined): MetricExpectation | null {
+  if (state === undefined) return null
   const { measured, sum, adjusted } = state
   if (measured === 0 || adjusted === null) return null
   // Whatever was done to the values: what counts is how much the estimate varies for one person.

@@ -3,7 +3,7 @@ import { accumulateDays, analyseDays } from './daily-series.ts'
 import type { Measurement } from './query-metric.ts'
 import { readMetric } from './read-metric.ts'
 
-const SETTINGS = { kind: 'mean', baseline: 'control', plannedSampleSize: undefined, isIncreaseGood: true } as const
+const SETTINGS = { kind: 'mean', baseline: 'control' } as const
 
 const MEAN = readMetric('filters', { metric: { kind: 'mean', event: 'paid', property: 'amount' } })!
 const KEYS = { keys: ['control', 'test'], lookback: 0 }

@@ -1,6 +1,6 @@
 import type { MetricKind, VariantStatistics } from '../../../engines/statistics/variant-statistics.ts'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { analyseMetric, type MetricAnalysis, type VariantAnalysis } from '../../../engines/statistics/analyse-metric.ts'
+import { analyseMetric, type MetricAnalysis, type MetricData, type VariantAnalysis } from '../../../engines/statistics/analyse-metric.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { adjustMeans } from '../../../engines/statistics/adjust-means.ts'
 import { alike, combine, type Moments, NOBODY } from '../../../engines/statistics/moments.ts'
@@ -130,25 +130,16 @@ function spacedDays (states: readonly DayState[]): DayState[] {
   return states.filter((_, index) => (states.length - 1 - index) % every === 0)
 }
 
-export interface AnalysisSettings {
-  kind: MetricKind
-  /** Key of the variant that the others are compared with. */
-  baseline: string
-  /** People at which the sequential method is tuned: the planned sample size; undefined leaves the default. */
-  plannedSampleSize: number | undefined
-  isIncreaseGood: boolean
-}
-
 /**
  * Analyses how things stood at the end of each day; the last one is the result. Between two days, other requests get
  * their turn.
  */
 export async function analyseDays (
-  days: readonly DayState[], settings: AnalysisSettings
+  days: readonly DayState[], settings: Omit<MetricData, 'variants'>
 ): Promise<{ result: MetricAnalysis, series: SeriesPoint[] }> {
   const analyses = new Map<VariantState[], MetricAnalysis>()
   const analyse = (variants: VariantState[]): MetricAnalysis => {
-    const known = analyses.get(variants) ?? analyseState(variants, settings)
+    const known = analyses.get(variants) ?? analyseMetric({ ...settings, variants })
     analyses.set(variants, known)
     return known
   }
@@ -160,14 +151,6 @@ export async function analyseDays (
     await nextTurn()
   }
   return { result: analyse(last.variants), series }
-}
-
-function analyseState (variants: VariantState[], settings: AnalysisSettings): MetricAnalysis {
-  const { kind, baseline, plannedSampleSize, isIncreaseGood } = settings
-  return analyseMetric({
-    kind, baseline, variants,
-    options: { isIncreaseGood, ...plannedSampleSize !== undefined && { sequentialTunedFor: plannedSampleSize } }
-  })
 }
 
 /** How things stood at the end of a day. */

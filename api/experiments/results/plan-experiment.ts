@@ -67,7 +67,7 @@ export async function planExperiment (clickhouse: ClickHouse, { metric, scope, w
   const people = state?.exposed ?? 0
   // A project, or a flag, that is younger than the span has had fewer days to meet people.
   const perDay = people === 0 ? 0 : people / Math.min(days, daysWithPeople)
-  const expectation = state === undefined ? null : describeBaseline(metric.kind, state)
+  const expectation = describeBaseline(metric.kind, state)
   const estimate = (factor: number) => {
     if (expectation === null || people === 0) return null
     const { total, perVariant, runningDays } = estimateSampleSize(expectation, {

@@ -8,9 +8,10 @@ import { object, optional } from '../../http/json-schema.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 import { askAs } from '../../people/mask-mails.ts'
+import { DEFAULT_EFFECT } from '../analysis-settings.ts'
 import { experimentIdParams } from '../experiment-routes.ts'
 import { findExperiment } from '../experiment.ts'
-import { computeResults, DEFAULT_EFFECT, findScope, type MetricResults, weightsOf } from './compute-results.ts'
+import { computeResults, findScope, type MetricResults, weightsOf } from './compute-results.ts'
 import { planExperiment, planSchema } from './plan-experiment.ts'
 import { readMetric } from './read-metric.ts'
 
@@ -40,9 +41,7 @@ export async function planRoutes (
     const now = new Date(deps.now())
     const since = new Date(now.getTime() - days * DAY_MS)
     const lately = { ...experiment, start_date: since, end_date: null }
-    const { scope, variants, baseline } = await findScope(deps.sql, projectId, lately, now)
-    const { minimum_detectable_effect: asked } = experiment.parameters
-    const effect = typeof asked === 'number' ? asked : DEFAULT_EFFECT
+    const { scope, variants, baseline, effect } = await findScope(deps.sql, projectId, lately, now)
     return await planExperiment(deps.clickhouse, { metric, scope, weights: weightsOf(variants, baseline), effect })
   })
 
@@ -73,7 +72,8 @@ export async function planRoutes (
     if (since >= until) throw invalidField('to', 'to must be after from.')
     const shares = { holdout: percentage, launched: 100 - percentage }
     const results = await computeResults(deps.clickhouse, {
-      parameters: {},
+      effect: DEFAULT_EFFECT,
+      plannedSize: undefined,
       metric,
       baseline: 'holdout',
       variants: Object.entries(shares).map(([key, share]) => ({ key, rollout_percentage: share })),

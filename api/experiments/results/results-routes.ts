@@ -42,14 +42,15 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   async function measure (
     projectId: number, experiment: LaunchedExperiment, metric: Metric, refresh: boolean
   ): Promise<Refreshed> {
-    const { scope, variants, baseline } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
+    const found = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
+    const { scope, variants } = found
     // What is measured, without the moment: a changed experiment is another key.
     const { id, parameters, end_date: end } = experiment
     const key = JSON.stringify([id, parameters, end, { ...scope, until: null }, variants, metric])
     return await cache(key, refresh, async () => {
       // Before anything is counted: what was complete then is in the numbers. Without ClickHouse, those say so.
       const completeThrough = await readCompleteThrough(deps.clickhouse).catch(() => null)
-      const results = await computeResults(deps.clickhouse, { parameters, metric, scope, variants, baseline })
+      const results = await computeResults(deps.clickhouse, { ...found, metric })
       results.warnings.push(...findRemovedWarnings(scope, await readKeptFrom(deps, projectId, deps.now())))
       return { results, completeThrough }
     })

@@ -6,7 +6,7 @@ import type { EvaluationCounter, FindCounter } from '../../../engines/flags/flag
 import type { CircuitBreaker } from './circuit-breaker.ts'
 import type { Runtime } from './detect-runtime.ts'
 import type { FlagRequest } from './flag-request.ts'
-import type { PersonReader } from './person-reader.ts'
+import type { PersonQuery, PersonReader } from './person-reader.ts'
 
 export interface ComputeFlagsDeps {
   persons: PersonReader
@@ -16,7 +16,6 @@ export interface ComputeFlagsDeps {
 }
 
 export interface ComputeFlagsParams {
-  projectId: number
   set: FlagSet
   request: FlagRequest
   /** Ignore stored properties: only those of the request count. */
@@ -28,13 +27,13 @@ export interface ComputeFlagsParams {
  * flags that depend on them are answered as failed. Never throws when Postgres is unavailable.
  */
 export async function computeFlags (
-  { projectId, set, request, onlyOverrides }: ComputeFlagsParams, deps: ComputeFlagsDeps
+  { set, request, onlyOverrides }: ComputeFlagsParams, deps: ComputeFlagsDeps
 ): Promise<Evaluation> {
   if (request.disableFlags) return { outcomes: [], hasErrors: false }
   const subject = buildSubject(set, request, deps.now())
   if (onlyOverrides) subject.stored = NO_FACTS
-  const evaluation = await evaluateFlags(set, subject, selectFlags(set, request), async () =>
-    await readFacts({ projectId, set, request, subject }, deps))
+  const evaluation = await evaluateFlags(set, subject, selectFlags(set, request),
+    async () => await readFacts(set, subject, deps))
   for (const { counter } of evaluation.outcomes) counter.count++
   return evaluation
 }
@@ -82,25 +81,29 @@ export function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): 
   return flagKeys === null ? selected : selected.filter((position) => flagKeys.has(set.flags[position]?.definition.key ?? ''))
 }
 
-type ReadFactsParams = Omit<ComputeFlagsParams, 'onlyOverrides'> & { subject: Subject }
-
-async function readFacts (
-  { projectId, set, request, subject }: ReadFactsParams, { persons, guard }: ComputeFlagsDeps
-): Promise<StoredFacts | null> {
-  const sticky = set.flags.filter(({ isSticky }) => isSticky).map(({ definition }) => definition.key)
-  const facts = await guard(() => persons.readForFlags({
-    projectId,
-    distinctId: request.distinctId,
+/** Everything that any filter of the flags may ask for. */
+export function queryFactsOf (set: FlagSet, subject: Subject): PersonQuery {
+  return {
+    projectId: set.definitions.projectId,
+    distinctId: subject.distinctId,
     groups: groupKeysOf(subject),
     cohortIds: set.staticCohorts,
-    needsHashKeys: sticky.length > 0
-  }))
-  const { anonDistinctId: hashKey, distinctId } = request
+    needsHashKeys: set.flags.some(({ isSticky }) => isSticky)
+  }
+}
+
+async function readFacts (
+  set: FlagSet, subject: Subject, { persons, guard }: ComputeFlagsDeps
+): Promise<StoredFacts | null> {
+  const facts = await guard(() => persons.readForFlags(queryFactsOf(set, subject)))
+  const { anonDistinctId: hashKey, distinctId } = subject
   if (facts === null || hashKey === null || distinctId === '') return facts
-  const flagKeys = sticky.filter((key) => !facts.hashKeyOverrides.has(key))
+  const flagKeys = set.flags.filter(({ isSticky, definition: { key } }) => isSticky && !facts.hashKeyOverrides.has(key))
+    .map(({ definition }) => definition.key)
   if (flagKeys.length === 0) return facts
 
   // The user was identified just now: the anonymous id is stored as hash key, so that no variant changes.
+  const { projectId } = set.definitions
   const kept = await guard(() => persons.keepHashKeys({ projectId, distinctId, hashKey, flagKeys }))
   if (kept === null) return { ...facts, hashKeysUnknown: true }
   return { ...facts, hashKeyOverrides: new Map([...facts.hashKeyOverrides, ...kept]) }

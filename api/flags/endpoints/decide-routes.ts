@@ -66,7 +66,8 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
   // SDKs send many content types for the same JSON; the bytes decide.
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (request, body, done) => done(null, body))
   for (const endpoint of ['decide', 'flags'] as const) {
-    const described = { schema: describeEndpoint(endpoint), config: { described: describeFlagEndpoint(endpoint) } }
+    const schema = { tags: ['evaluation of feature flags'], summary: `Evaluate feature flags (${endpoint})` }
+    const described = { schema, config: { described: describeFlagEndpoint(endpoint) } }
     app.post(`/${endpoint}`, described, async (request, reply) => await answerFlags(endpoint, request, reply, deps))
     app.get(`/${endpoint}`, HIDDEN, async () => STATIC_ANSWER)
     app.options(`/${endpoint}`, HIDDEN, answerPreflight)
@@ -77,10 +78,6 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
 
 /** Used by SDKs only, and not part of the OpenAPI document. */
 const HIDDEN = { schema: { hide: true } }
-
-function describeEndpoint (endpoint: 'decide' | 'flags'): { tags: string[], summary: string } {
-  return { tags: ['evaluation of feature flags'], summary: `Evaluate feature flags (${endpoint})` }
-}
 
 /** The answer to GET, by which SDKs check that the server is there. */
 const STATIC_ANSWER = {
@@ -99,7 +96,6 @@ async function answerFlags (
   const projectId = await resolveProject(token, body.project_id ?? query.project_id, deps)
   const flagRequest = readFlagRequest(body, detectRuntime(body.evaluation_runtime, request.headers))
   const evaluation = await computeFlags({
-    projectId,
     set: deps.definitions.get(projectId),
     request: deps.locate === undefined ? flagRequest : addPlace(flagRequest, senderOf(request), deps.locate),
     onlyOverrides: isOn(query.only_use_override_person_properties)

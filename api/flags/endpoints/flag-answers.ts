@@ -56,7 +56,8 @@ function buildDecideV1 ({ outcomes, hasErrors }: Evaluation): string {
 
 /** Version 2: a map of the flags that are on. */
 function buildDecideV2 ({ outcomes, hasErrors }: Evaluation): string {
-  const featureFlags = toMap(outcomes.filter(({ enabled }) => enabled).map(({ key, value }) => [key, value]))
+  const on = outcomes.filter(({ enabled }) => enabled)
+  const featureFlags = Object.fromEntries(on.map(({ key, value }) => [key, value]))
   return JSON.stringify({ ...DECIDE_FIELDS, featureFlags, ...errorsIfAny(hasErrors) })
 }
 
@@ -113,8 +114,8 @@ function renderDetails (
 function buildLegacyFlags ({ outcomes, hasErrors }: Evaluation): Record<string, unknown> {
   const computed = outcomes.filter(({ failed }) => !failed)
   return {
-    featureFlags: toMap(computed.map(({ key, value }) => [key, value])),
-    featureFlagPayloads: toMap(computed
+    featureFlags: Object.fromEntries(computed.map(({ key, value }) => [key, value])),
+    featureFlagPayloads: Object.fromEntries(computed
       .filter(({ payload }) => payload !== undefined && payload !== null)
       .map(({ key, payload }) => [key, payload])),
     errorComputingFlags: hasErrors,
@@ -125,9 +126,4 @@ function buildLegacyFlags ({ outcomes, hasErrors }: Evaluation): Record<string, 
 /** Versions 1 and 2 have these fields only when a flag failed, so that clients know that the set is incomplete. */
 function errorsIfAny (hasErrors: boolean): Record<string, boolean> {
   return hasErrors ? { errorComputingFlags: true, errorsWhileComputingFlags: true } : {}
-}
-
-/** `Object.fromEntries`, because `__proto__` must be a key like any other. */
-function toMap (entries: Array<readonly [string, unknown]>): Record<string, unknown> {
-  return Object.fromEntries(entries)
 }

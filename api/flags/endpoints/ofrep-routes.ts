@@ -77,7 +77,7 @@ async function evaluate (
     return { errorCode: 'PARSE_ERROR', errorDetails: `${error.attr}: ${error.detail}` }
   }
   const set = deps.definitions.get(projectId)
-  return await computeFlags({ projectId, set, request: { ...flagRequest, flagKeys }, onlyOverrides: false }, deps)
+  return await computeFlags({ set, request: { ...flagRequest, flagKeys }, onlyOverrides: false }, deps)
 }
 
 /** Applications have attributes called `groups`, too, such as a list of roles: only an object is that of other SDKs. */

@@ -4,7 +4,7 @@ import type { Properties, StoredFacts } from '../../../engines/flags/subject.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { CancellableWork } from './circuit-breaker.ts'
 
-interface PersonQuery {
+export interface PersonQuery {
   projectId: number
   distinctId: string
   groups: ReadonlyMap<number, string>
@@ -23,12 +23,7 @@ interface HashKeyRecord {
 }
 
 /** Reads and writes what Postgres stores about the subjects of flags. Both calls reject when it is unavailable. */
-export interface PersonReader {
-  /** Reads everything about a subject. A person or group that does not exist has no properties. */
-  readForFlags: (query: PersonQuery) => CancellableWork<StoredFacts>
-  /** Stores hash keys that do not exist yet. Resolves to the stored ones by flag key: the first one written stays. */
-  keepHashKeys: (record: HashKeyRecord) => CancellableWork<ReadonlyMap<string, string>>
-}
+export type PersonReader = ReturnType<typeof createPersonReader>
 
 /** Properties come as text, because the driver would round long numbers. */
 interface FactsRow {
@@ -42,13 +37,15 @@ interface FactsRow {
 const READINGS = { maxQuestions: 200, maxReadings: 4 }
 
 /** Reads with one query everything that the requests of a moment may need. */
-export function createPersonReader (sql: Sql): PersonReader {
+export function createPersonReader (sql: Sql) {
   return {
+    /** Reads everything about a subject. A person or group that does not exist has no properties. */
     readForFlags: readTogether((queries: readonly PersonQuery[]) => {
       const statement = queryFacts(sql, queries)
       return { answer: statement.then((rows) => rows.map(toFacts)), cancel: () => statement.cancel() }
     }, READINGS),
-    keepHashKeys (record) {
+    /** Stores hash keys that do not exist yet. Resolves to the stored ones by flag key: the first one written stays. */
+    keepHashKeys (record: HashKeyRecord): CancellableWork<ReadonlyMap<string, string>> {
       const statement = insertHashKeys(sql, record)
       const answer = statement.then((rows) => new Map(rows.map((row) => [row.feature_flag_key, row.hash_key])))
       return { answer, cancel: () => statement.cancel() }

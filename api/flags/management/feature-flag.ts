@@ -48,15 +48,9 @@ export interface FeatureFlagChange extends FeatureFlagFields {
   original_flag?: Record<string, unknown>
 }
 
-const order = [
-  'id', 'team_id', 'name', 'key', 'filters', 'deleted', 'active', 'ensure_experience_continuity', 'evaluation_runtime',
-  'bucketing_identifier', 'version', 'created_by', 'created_at', 'updated_at'
-] as const
+const { id, team_id: teamId, ...changed } = readOnly
 
-const properties: Record<string, object> = { ...writable, ...readOnly }
-
-export const featureFlagSchema = object(
-  Object.fromEntries(order.map((name) => [name, properties[name]])), { $id: 'FeatureFlag' })
+export const featureFlagSchema = object({ id, team_id: teamId, ...writable, ...changed }, { $id: 'FeatureFlag' })
 
 const body = writableBody(writable, readOnly)
 

@@ -1,14 +1,15 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError, invalidField } from '../../../engines/errors.ts'
+import { withTimeout } from '../../../platform/intervals.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { allowsScope } from '../../../schema/scopes.ts'
-import { buildSubject, selectFlags } from '../endpoints/compute-flags.ts'
+import { buildSubject, queryFactsOf, selectFlags } from '../endpoints/compute-flags.ts'
 import { type FlagRequest, readFlagRequest } from '../endpoints/flag-request.ts'
 import { createPersonReader, type PersonReader } from '../endpoints/person-reader.ts'
 import { compileFlagSet, evaluateFlags, type FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { explainFlag, type FlagExplanation } from '../../../engines/flags/explain-flag.ts'
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
-import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
+import type { StoredFacts, Subject } from '../../../engines/flags/subject.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
 import { bodyOf, optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
@@ -83,30 +84,18 @@ async function testFlags (
   const subject = buildSubject(set, request, now())
   const withStoredValues = allowsScope(scopes, 'person:read')
   // Whether a condition holds says as much as the value, condition by condition.
-  subject.stored = withStoredValues ? await readFacts(set, request, subject, persons) : null
+  subject.stored = withStoredValues ? await readFacts(set, subject, persons) : null
   const { outcomes } = await evaluateFlags(set, subject, selectFlags(set, request), async () => null)
   return outcomes.map((outcome) => explainFlag(set, subject, outcome, { withStoredValues }))
 }
 
-/** Everything that any filter may ask for, whether an answer depends on it or not. */
-async function readFacts (
-  set: FlagSet, { distinctId }: FlagRequest, { groupKeys }: Subject, persons: PersonReader
-): Promise<StoredFacts> {
-  const { answer, cancel } = persons.readForFlags({
-    projectId: set.definitions.projectId,
-    distinctId,
-    groups: groupKeysOf({ groupKeys }),
-    cohortIds: set.staticCohorts,
-    needsHashKeys: set.flags.some(({ isSticky }) => isSticky)
-  })
-  const timer = setTimeout(cancel, READ_TIMEOUT_MS)
+async function readFacts (set: FlagSet, subject: Subject, persons: PersonReader): Promise<StoredFacts> {
+  const { answer, cancel } = persons.readForFlags(queryFactsOf(set, subject))
   try {
-    return await answer
+    return await withTimeout(READ_TIMEOUT_MS, answer)
   } catch (cause) {
-    throw new HttpError(503, 'server_error', 'database_unavailable',
-      'The stored properties cannot be read at the moment.', { cause })
-  } finally {
-    clearTimeout(timer)
+    cancel()
+    throw new HttpError(503, 'server_error', 'database_unavailable', 'The stored properties cannot be read at the moment.', { cause })
   }
 }
 
