@@ -4,25 +4,9 @@
  * events name them; one that is created with its name has a history of its own, whose numbers go on from there.
  */
 import type { CursorKind } from '../http/list-queries.ts'
-import { originSchemas, type UserSummary, userSummarySchema } from '../projects/users.ts'
+import { originSchemas, userSummarySchema } from '../projects/users.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { array, object, optional, time, writableBody } from '../http/json-schema.ts'
-
-export interface ShownVersion {
-  version: number
-  created_by: UserSummary | null
-  created_at: Date
-}
-
-/** A definition in answers, with its newest version, without the fields of its kind. */
-export interface ShownDefinition extends ShownVersion {
-  id: number
-  team_id: number
-  description: string
-  first_version: number
-  active_version: number | null
-  updated_at: Date
-}
+import { array, integer, object, optional, time, writableBody } from '../http/json-schema.ts'
 
 /** Rules, or event schemas: how they are stored, what answers show of them, and what they are checked by. */
 export interface DefinitionKind<Definition, Version, Content> {
@@ -78,15 +62,15 @@ export type DefinitionFields = Readonly<Record<string, unknown>> & {
   version?: number
 }
 
-export interface FieldSchemas {
+export interface FieldSchemas<Name, Own, Content> {
   $id: string
   noun: string
   /** How often it gets a version: `every change of the schema makes one`. */
   makesVersion: string
-  name: Record<string, object>
+  name: Name
   /** What belongs to the definition, and what to a version. */
-  own: Record<string, object>
-  content: Record<string, object>
+  own: Own
+  content: Content
   /** What a request that creates one must give. */
   required: readonly string[]
 }
@@ -95,14 +79,13 @@ export interface FieldSchemas {
  * The schemas of a kind's requests and answers. Clients may send back a whole definition: read-only fields are accepted
  * and ignored.
  */
-export function describeFields ({ $id, noun, makesVersion, name, own, content, required }: FieldSchemas) {
-  const writable = {
-    ...own,
-    ...content,
-    active_version: {
-      type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Enforced version; null: not enforced.'
-    }
-  }
+export function describeFields<const Name extends object, const Own extends object, const Content extends object> (
+  { $id, noun, makesVersion, name, own, content, required }: FieldSchemas<Name, Own, Content>
+) {
+  const active = {
+    type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Enforced version; null: not enforced.'
+  } as const
+  const writable = { ...own, ...content, active_version: active }
   const [nameColumn = ''] = Object.keys(name)
   const readOnly = {
     id: { type: 'integer' },
@@ -110,12 +93,11 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
     version: { type: 'integer', description: `Newest version; ${makesVersion}.` },
     first_version: { type: 'integer', description: `First version of this ${noun}. Earlier ones belong to deleted ${noun}s with the same ${nameColumn}.` },
     ...originSchemas
-  }
+  } as const
   const { id, team_id: teamId, version, first_version: first, ...changed } = readOnly
-  const { active_version: active, ...others } = writable
   const ofVersions = { version, first_version: first, active_version: active }
-  const shown = { id, team_id: teamId, ...name, ...others, ...ofVersions, ...changed }
-  const ofVersion = { version: { type: 'integer' }, ...content, created_by: userSummarySchema, created_at: time }
+  const shown = { id, team_id: teamId, ...name, ...own, ...content, ...ofVersions, ...changed }
+  const ofVersion = { version: integer, ...content, created_by: userSummarySchema, created_at: time }
   const body = writableBody(writable, readOnly)
   return {
     $id,

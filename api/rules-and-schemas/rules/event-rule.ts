@@ -1,15 +1,8 @@
 import { invalidField, DefinitionError } from '../../../engines/errors.ts'
 import { type CompiledRule, compileRule } from '../../../engines/rules/compile-rule.ts'
 import { RULE_LIMITS, type RuleDefinition } from '../../../engines/rules/rule-definition.ts'
-import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
-import { integer, object, string, type Value } from '../../http/json-schema.ts'
-
-export interface EventRule extends ShownDefinition, RuleDefinition {
-  name: string
-  position: number
-}
-
-export type EventRuleVersion = ShownVersion & RuleDefinition
+import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
+import { integer, object, type Row, string, type Value } from '../../http/json-schema.ts'
 
 const anyObject = { type: 'object', additionalProperties: true } as const
 
@@ -36,6 +29,9 @@ export const RULE_FIELDS = describeFields({
   content: definition,
   required: ['name', 'actions']
 })
+
+type EventRule = Row<typeof RULE_FIELDS.definition>
+type EventRuleVersion = Row<typeof RULE_FIELDS.version>
 
 /** Between the positions of two rules, so that another one can be put between them. */
 const POSITION_STEP = 10

@@ -2,15 +2,8 @@ import { invalidField, DefinitionError } from '../../../engines/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../../schema/schema-modes.ts'
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
-import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
-import { bodyOf, integer, object, string, type Value } from '../../http/json-schema.ts'
-
-export interface EventSchema extends ShownDefinition {
-  event: string
-  owner: string
-  mode: SchemaMode
-  schema: unknown
-}
+import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
+import { bodyOf, integer, object, type Row, string, type Value } from '../../http/json-schema.ts'
 
 const schema = {
   type: 'object',
@@ -41,7 +34,9 @@ export const SCHEMA_FIELDS = describeFields({
   required: ['event', 'schema']
 })
 
-export const EVENT_SCHEMAS: DefinitionKind<EventSchema, ShownVersion & { schema: unknown }, unknown> = {
+type EventSchema = Row<typeof SCHEMA_FIELDS.definition>
+
+export const EVENT_SCHEMAS: DefinitionKind<EventSchema, Row<typeof SCHEMA_FIELDS.version>, unknown> = {
   noun: 'schema',
   tag: 'event schemas',
   one: 'an event schema',
