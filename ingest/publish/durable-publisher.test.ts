@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
 import { jetstreamManager } from '@nats-io/jetstream'
-import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
+import { EVENTS_STREAM, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createLogger } from '../../platform/logger.ts'
@@ -84,6 +84,27 @@ t.test('a full stream is no loss: events wait in the spool until there is room',
   const arrived: StoredEvent[] = []
   await waitFor(async () => arrived.push(...await takePublishedEvents(ingest.connection, clickhouse)) >= 10)
   t.same(arrived.map(({ event }) => event).sort(), Array.from({ length: 10 }, (_, i) => `e${i}`))
+})
+
+t.test('while only the stream of persons updates is full, events go on to theirs', async (t) => {
+  const manager = await jetstreamManager(ingest.connection)
+  await manager.streams.update(PERSONS_STREAM, { max_msgs: 1 })
+  t.teardown(async () => await manager.streams.update(PERSONS_STREAM, { max_msgs: -1 }))
+  const spooled = async (): Promise<number> => await ingest.metric('millrace_ingest_messages_total{outcome="spooled"}')
+  const before = await spooled()
+
+  for (let n = 0; n < 5; n++) {
+    const answer = await ingest.post('/e', { api_key: PROJECT_KEY, event: 'sets', distinct_id: 'full', $set: { n } })
+    t.equal(answer.status, 200)
+    t.equal(await send(ingest, `beside ${n}`), 200)
+  }
+
+  t.equal(await spooled() - before, 4, 'the updates, and nothing else')
+  t.equal((await takePublishedEvents(ingest.connection, clickhouse)).length, 10)
+  await manager.streams.update(PERSONS_STREAM, { max_msgs: -1 })
+  await spoolEmpties(ingest)
+  const updates = await takePersonsUpdates(ingest.connection)
+  t.same(updates.map((update) => 'set' in update ? update.set?.n : null), [0, 1, 2, 3, 4], 'in their order')
 })
 
 t.test('a deleted stream is created again and receives what was spooled', async (t) => {

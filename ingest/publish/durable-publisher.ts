@@ -29,8 +29,9 @@ export interface DurablePublisherOptions {
  * A message that is larger than the server takes says nothing about the stream: it alone goes to the spool, and from
  * there into a file of its own.
  *
- * After a failure everything goes to the spool, without trying the stream first, until a spooled message arrived
- * there. Persons updates follow the spool until it is empty, because their order matters.
+ * After an event failed everything goes to the spool, without trying the stream first, until a spooled message arrived
+ * there. Persons updates follow the spool until it is empty, because their order matters; when only their stream is
+ * full, which one project can bring about, events go on to theirs.
  */
 export interface DurablePublisher {
   publishEvents: Publish
@@ -94,7 +95,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     } catch (error) {
       if (isTooLarge(error)) return await keep(message)
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
-      isSuspect = true
+      isSuspect ||= message.subject.startsWith('events.')
       failures.stream = codeOf(error)
       await keep(message)
     }

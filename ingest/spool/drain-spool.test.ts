@@ -74,3 +74,24 @@ t.test('after a failure nothing that was published is published again, and no up
     t.same(own, own.toSorted((a, b) => a - b))
   }
 })
+
+t.test('updates that their stream refuses hold up no event behind them', async (t) => {
+  const ahead = new Set<string>()
+  const arrived: string[] = []
+  const { published, failure } = await publishPortion(spool([
+    { subject: 'persons.1', id: 'update' }, { subject: 'events.live.0', id: 'event 1' },
+    { subject: 'warnings.ingest', id: 'warning' }, { subject: 'events.live.0', id: 'event 2' }
+  ]), {
+    ahead,
+    publish: async (message) => {
+      if (/^(persons|warnings)/.test(message.subject)) throw new Error('full')
+      await new Promise((resolve) => setImmediate(resolve))
+      arrived.push(message.id)
+    }
+  })
+
+  t.same(arrived, ['event 1', 'event 2'])
+  t.match(failure, { message: 'full' })
+  t.equal(published, 0, 'the update comes first again')
+  t.same([...ahead], ['event 1', 'event 2'])
+})

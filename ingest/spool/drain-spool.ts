@@ -47,7 +47,7 @@ export async function drainSpool ({ spool, publish, onProgress, logger, signal }
   }
 }
 
-/** Spooled messages other than persons updates in flight at a time. */
+/** Spooled messages of each kind other than persons updates in flight at a time. */
 const MAX_IN_FLIGHT = 8
 
 /** Persons updates that follow each other are published as one message up to this size. */
@@ -64,8 +64,9 @@ export interface PortionOptions {
 }
 
 /**
- * Publishes a portion of a spool until one message fails: the persons updates of each partition in their order, eight
- * others at a time, all beside each other.
+ * Publishes a portion of a spool: the persons updates of each partition in their order, eight messages of each other
+ * kind at a time, all beside each other. Each of these queues ends at its first failure; the others go on, as one
+ * stream may be full while another is not.
  *
  * One message in flight is what keeps the order of updates, and a cluster takes its time for each. While a spool is
  * drained new updates go behind it, so those that follow each other travel together: or else the spool would
@@ -77,28 +78,35 @@ export async function publishPortion (
   spooled: readonly SpooledMessage[], { publish, ahead }: PortionOptions
 ): Promise<{ published: number, failure?: unknown }> {
   const messages = spooled.map(({ message }) => message).filter(({ id }) => !ahead.has(id))
-  const queues = Map.groupBy(messages, ({ subject }) => subject.startsWith('persons.') ? subject : '')
+  const queues = Map.groupBy(messages, ({ subject }) => isOrdered(subject) ? subject : subject.split('.', 1)[0])
   const failures: unknown[] = []
 
-  async function publishQueue (queue: OutgoingMessage[], take: typeof takeMergeable): Promise<void> {
-    while (queue.length > 0 && failures.length === 0) {
-      const taken = take(queue)
-      try {
-        await publish(mergeMessages(taken))
-        for (const { id } of taken) ahead.add(id)
-      } catch (error) {
-        failures.push(error)
+  async function publishQueue (queue: OutgoingMessage[]): Promise<void> {
+    let hasFailed = false
+    const ordered = isOrdered(queue[0]!.subject)
+    await Promise.all(Array.from({ length: ordered ? 1 : MAX_IN_FLIGHT }, async () => {
+      while (queue.length > 0 && !hasFailed) {
+        const taken = ordered ? takeMergeable(queue) : queue.splice(0, 1)
+        try {
+          await publish(mergeMessages(taken))
+          for (const { id } of taken) ahead.add(id)
+        } catch (error) {
+          hasFailed = true
+          failures.push(error)
+        }
       }
-    }
+    }))
   }
 
-  await Promise.all([...queues].flatMap(([subject, queue]) => subject === ''
-    ? Array.from({ length: MAX_IN_FLIGHT }, async () => await publishQueue(queue, (left) => left.splice(0, 1)))
-    : [publishQueue(queue, takeMergeable)]))
+  await Promise.all([...queues.values()].map(publishQueue))
   const firstLeft = spooled.findIndex(({ message }) => !ahead.has(message.id))
   const published = firstLeft === -1 ? spooled.length : firstLeft
   for (const { message } of spooled.slice(0, published)) ahead.delete(message.id)
   return { published, ...failures.length > 0 && { failure: failures[0] } }
+}
+
+function isOrdered (subject: string): boolean {
+  return subject.startsWith('persons.')
 }
 
 /** The first message, and those behind it that fit into one with it. */
