@@ -197,10 +197,14 @@ function planSampleSize (
   expectation: MetricExpectation | null, effect: number,
   goal: Pick<SampleSizeGoal, 'exposedSoFar' | 'exposedPerDay'> & { weights: number[] }
 ) {
-  const [own = 0, ...others] = goal.weights
-  if (expectation === null || own === 0 || others.every((weight) => weight === 0)) return null
+  if (expectation === null || !areComparable(goal.weights)) return null
   const size = estimateSampleSize(expectation, { ...goal, minimumDetectableEffect: effect / 100 })
   return { ...size, minimumDetectableEffect: effect }
+}
+
+/** Whether the baseline, which comes first, and some other variant are shown to anybody. */
+export function areComparable ([own = 0, ...others]: readonly number[]): boolean {
+  return own > 0 && others.some((weight) => weight > 0)
 }
 
 /** What the baseline says of the metric; null while that is nothing. */

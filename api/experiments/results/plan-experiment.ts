@@ -1,7 +1,7 @@
 import { estimateSampleSize } from '../../../engines/statistics/sample-size.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { object } from '../../http/json-schema.ts'
-import { describeBaseline } from './compute-results.ts'
+import { areComparable, describeBaseline } from './compute-results.ts'
 import { accumulateDays } from './daily-series.ts'
 import { lookbackOf } from './describe-adjustments.ts'
 import { type MetricScope, queryMetric } from './query-metric.ts'
@@ -69,7 +69,7 @@ export async function planExperiment (clickhouse: ClickHouse, { metric, scope, w
   const perDay = people === 0 ? 0 : people / Math.min(days, daysWithPeople)
   const expectation = describeBaseline(metric.kind, state)
   const estimate = (factor: number) => {
-    if (expectation === null || people === 0) return null
+    if (expectation === null || people === 0 || !areComparable(weights) || !Number.isFinite(factor)) return null
     const { total, perVariant, runningDays } = estimateSampleSize(expectation, {
       minimumDetectableEffect: effect / 100, weights, exposedPerDay: perDay, varianceFactor: factor
     })

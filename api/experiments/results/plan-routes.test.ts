@@ -54,6 +54,22 @@ t.test('a draft is planned by what people did in the last weeks, with the gain o
   t.ok((await plan()).with_cuped.total < exposed.with_cuped.total / 3)
   t.match(await plan('?days=7'), { people: 400, population: 'active' }, 'the calls of the flag are older')
   t.match(await api.call('GET', `~/experiments/${draft.id}/plan?days=3`), { status: 400, body: { attr: 'days' } })
+  const variants = [{ key: 'control', rollout_percentage: 0 }, { key: 'test', rollout_percentage: 100 }]
+  t.match(await api.call('PATCH', `~/experiments/${draft.id}`, { parameters: { feature_flag_variants: variants } }), { status: 200 })
+  t.match(await plan(), { people: 400, with_cuped: null, without_cuped: null }, 'nobody would see the baseline')
+})
+
+t.test('a history that tells everything leaves no size without CUPED', async (t) => {
+  const api = await shared.inNewProject()
+  const { body: draft } = await api.call('POST', '~/experiments', DRAFT)
+  await plant(api.projectId, Array.from({ length: 400 }, (_, person): Row[] => [
+    { person, event: '$feature_flag_called', flag: 'next', shown: 'control', daysAgo: 10 },
+    ...[12, 5].map((daysAgo): Row => ({ person, event: 'paid', daysAgo, amount: person % 4 }))
+  ]).flat())
+
+  t.match(await api.call('GET', `~/experiments/${draft.id}/plan`), {
+    status: 200, body: { people: 400, variance_reduction: 1, without_cuped: null, with_cuped: { per_variant: Array } }
+  })
 })
 
 t.test('a holdout shows what all its flags did together', async (t) => {

@@ -5,14 +5,14 @@ import type { Answer } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
-import { formatCount, formatRate, showText } from '../format.ts'
+import { formatCount, showText } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { EventField, NameLists, useNames } from '../questions/event-fields.tsx'
 import { EMPTY_EVENT } from '../questions/question-definition.ts'
 import { projectId } from '../router.ts'
 import { Checkbox, Select, Show } from '../states.tsx'
-import type { Experiment, Results } from './describe-experiment.ts'
+import { type Experiment, formatPercent, type Results } from './describe-experiment.ts'
 import { VariantTable } from './results-picture.tsx'
 
 const variantsOf = ({ feature_flag: { filters } }: Experiment): string[] =>
@@ -84,7 +84,7 @@ export function Plan ({ path }: { path: string }) {
           <>
             <p class='hint'>To see a change of {effect} %, by {formatCount(people)} {population} persons of the last {days} days.</p>
             <Rows
-              label='Size and length' of={[['without CUPED', without], [`with CUPED (variance ${formatRate(reduction)} less)`, reduced]] as const}
+              label='Size and length' of={[['without CUPED', without], [`with CUPED (variance ${formatPercent(reduction)} lower)`, reduced]] as const}
               columns={[['-Method', ([name]) => name], ['#Persons', ([, size]) => formatCount(size?.total)], ['#Days', ([, size]) => formatCount(size?.running_days)]]}
             />
           </>
