@@ -81,9 +81,8 @@ export async function publishPortion (
   const queues = Map.groupBy(messages, ({ subject }) => isOrdered(subject) ? subject : subject.split('.', 1)[0])
   const failures: unknown[] = []
 
-  async function publishQueue (queue: OutgoingMessage[]): Promise<void> {
+  async function publishQueue (queue: OutgoingMessage[], ordered: boolean): Promise<void> {
     let hasFailed = false
-    const ordered = isOrdered(queue[0]!.subject)
     await Promise.all(Array.from({ length: ordered ? 1 : MAX_IN_FLIGHT }, async () => {
       while (queue.length > 0 && !hasFailed) {
         const taken = ordered ? takeMergeable(queue) : queue.splice(0, 1)
@@ -98,7 +97,7 @@ export async function publishPortion (
     }))
   }
 
-  await Promise.all([...queues.values()].map(publishQueue))
+  await Promise.all([...queues].map(([subject = '', queue]) => publishQueue(queue, isOrdered(subject))))
   const firstLeft = spooled.findIndex(({ message }) => !ahead.has(message.id))
   const published = firstLeft === -1 ? spooled.length : firstLeft
   for (const { message } of spooled.slice(0, published)) ahead.delete(message.id)
