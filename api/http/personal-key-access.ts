@@ -83,14 +83,12 @@ export const authenticatePersonalKey = fastifyPlugin(async (app: FastifyInstance
       request.access = await grant(request, { key: session, findAgain }, options)
       return
     }
-    const key = readPersonalKey(request, 'head')
-    if (key !== undefined) request.access = await authenticate(request, key, options)
+    if (request.headers.authorization === undefined && METHODS_WITH_BODY.has(request.method)) return
+    request.access = await authenticate(request, readPersonalKey(request), options)
   })
 
   app.addHook('preValidation', async (request) => {
-    if (request.access !== null && request.headers.authorization === undefined) return
-    const key = readPersonalKey(request, 'body')
-    if (request.access === null && key !== undefined) request.access = await authenticate(request, key, options)
+    request.access ??= await authenticate(request, readPersonalKey(request), options)
   })
 }, { name: 'authenticate-personal-key' })
 
@@ -162,39 +160,23 @@ const BEARER = /^Bearer +(\S+)\s*$/i
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
 
 /**
- * Finds the personal key of a request: header, then body, then query.
+ * Finds the personal key of a request: header, then body, then query. One in the body is taken out of it, so that
+ * routes see only their own fields.
  *
- * A key in the body is taken out of it, so that routes see only their own fields.
- *
- * @param stage  `head` before the body is read: undefined when the body may still bring a key. `body` after it.
  * @throws {HttpError} 401 when the request has no key, or the header is not `Bearer <key>`.
  */
-export function readPersonalKey (request: FastifyRequest, stage: 'head' | 'body'): string | undefined {
-  const header = request.headers.authorization
-  if (header !== undefined) {
-    if (stage === 'body') return undefined
-    const match = BEARER.exec(header)
-    if (match?.[1] === undefined) {
-      throw new HttpError(401, 'authentication_error', 'authentication_failed',
-        'The Authorization header must be "Bearer <personal API key>".')
-    }
-    return match[1]
+export function readPersonalKey ({ headers: { authorization }, body, query }: FastifyRequest): string {
+  if (authorization !== undefined) {
+    const key = BEARER.exec(authorization)?.[1]
+    if (key !== undefined) return key
+    throw new HttpError(401, 'authentication_error', 'authentication_failed',
+      'The Authorization header must be "Bearer <personal API key>".')
   }
-  const mayComeInBody = METHODS_WITH_BODY.has(request.method)
-  if (stage === 'head' && mayComeInBody) return undefined
-  if (stage === 'body' && !mayComeInBody) return undefined
-
-  const key = takeFromBody(request.body) ?? fieldsOf(request.query)['personal_api_key']
+  const inBody = fieldsOf(body)['personal_api_key']
+  if (inBody !== undefined) Reflect.deleteProperty(Object(body), 'personal_api_key')
+  const key = inBody ?? fieldsOf(query)['personal_api_key']
   if (typeof key === 'string' && key !== '') return key
   throw notAuthenticated()
-}
-
-function takeFromBody (body: unknown): unknown {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined
-  const fields = body as Record<string, unknown>
-  const key = fields['personal_api_key']
-  delete fields['personal_api_key']
-  return key
 }
 
 /**

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type ClickHouse, LOCAL_DATABASE, systemTable, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { ANSWERING_NODES } from '../../schema/migrate/clickhouse-topology.ts'
 import type { HealthReport } from '../../platform/health-and-readiness.ts'
@@ -139,14 +140,8 @@ export function createReadStores (connections: StoreConnections): () => Promise<
 }
 
 async function orNull<T> (read: () => Promise<T>, forget?: () => void): Promise<T | null> {
-  const { promise: late, resolve } = Promise.withResolvers<null>()
-  const timer = setTimeout(() => resolve(null), STORE_TIMEOUT_MS)
-  try {
-    return await Promise.race([read(), late])
-  } catch {
+  return await Promise.race([read(), sleep(STORE_TIMEOUT_MS, null, { ref: false })]).catch(() => {
     forget?.()
     return null
-  } finally {
-    clearTimeout(timer)
-  }
+  })
 }

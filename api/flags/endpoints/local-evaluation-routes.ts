@@ -6,7 +6,6 @@ import { forbidden } from '../../../engines/errors.ts'
 import { requireRight } from '../../../schema/roles.ts'
 import { requireScope } from '../../../schema/scopes.ts'
 import { readPersonalKey } from '../../http/personal-key-access.ts'
-import { notFound } from '../../http/answer-errors.ts'
 import { object, optional } from '../../http/json-schema.ts'
 import type { FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
@@ -62,8 +61,7 @@ const DESCRIBED = {
  * @throws {HttpError} 401, 403 or 400 as for every request with a personal key.
  */
 async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Promise<number> {
-  const text = readPersonalKey(request, 'head')
-  if (text === undefined) throw notFound()
+  const text = readPersonalKey(request)
   const key = await deps.keys.findPersonalKey(text)
   requireScope(key.scopes, 'feature_flag:read')
   const { project_id: projectId, ...query } = fieldsOf(request.query)
