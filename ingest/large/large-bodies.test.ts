@@ -60,7 +60,7 @@ t.test('errors of a large body are answered as for a small one, and nothing is p
     ['no key', JSON.stringify({ batch }), 401, 'invalid_api_key'],
     ['another key in the middle', JSON.stringify(batch.map((event, i) => ({ ...event, token: i === 700 ? 'other' : PROJECT_KEY }))), 401, 'invalid_api_key'],
     ['batch is no array', JSON.stringify({ api_key: PROJECT_KEY, batch: { a: 'x'.repeat(500_000) } }), 400, 'invalid_batch'],
-    ['bomb', zlib.gzipSync(Buffer.alloc(110_000_000, 0x20)), 413, 'body_too_large'],
+    ['bomb', zlib.gzipSync(Buffer.alloc(110_000_000, 0x20), { level: 1 }), 413, 'body_too_large'],
     ['too long', Buffer.alloc(20_000_000, 0x20), 413, 'body_too_large']
   ]
 
@@ -73,10 +73,10 @@ t.test('errors of a large body are answered as for a small one, and nothing is p
 })
 
 t.test('one event larger than a message is dropped with its reason, its neighbours are kept', async (t) => {
-  const huge = { event: 'huge', distinct_id: 'a', properties: { text: 'x'.repeat(40_000_000) } }
+  const huge = { event: 'huge', distinct_id: 'a', properties: { text: 'x'.repeat(35_000_000) } }
   const batch = [{ event: 'one', distinct_id: 'a' }, huge, { event: 'two', distinct_id: 'a' }]
 
-  const answer = await ingest.post('/batch', zlib.gzipSync(JSON.stringify({ api_key: PROJECT_KEY, batch })))
+  const answer = await ingest.post('/batch', zlib.gzipSync(JSON.stringify({ api_key: PROJECT_KEY, batch }), { level: 1 }))
 
   t.equal(answer.status, 200)
   t.same((await takePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event), ['one', 'two'])
