@@ -1,4 +1,3 @@
-import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify'
 import { consoleRoutes } from '../console/server/console-routes.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
@@ -37,7 +36,7 @@ import { testFlagRoutes } from './flags/management/test-flag-routes.ts'
 import { answerUnknownRoutes, errorHandler, notFound } from './http/answer-errors.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
-import { createRequestValidation, readJsonBodies, refuseUnstorableValues } from './http/request-validation.ts'
+import { createRequestValidation, readJsonBodies, refuseUnstorableValues, serializeWhenUsed } from './http/request-validation.ts'
 import { importRoutes } from './events/import-routes.ts'
 import type { ImportRunner } from './events/start-import.ts'
 import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
@@ -136,7 +135,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
     // A factory and not `setValidatorCompiler`, which has no effect in a scope that adds schemas of its own.
     // By its type the argument is a schema; in fact it is a part of the route that has the schema.
     schemaController: {
-      compilersFactory: { buildValidator: (() => validation) as never, buildSerializer: compileWhenUsed }
+      compilersFactory: { buildValidator: (() => validation) as never, buildSerializer: serializeWhenUsed }
     },
     // Errors before a route is found, such as a path that cannot be decoded.
     frameworkErrors: (error, request, reply) => {
@@ -179,15 +178,6 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
   await app.register(consoleRoutes)
   return app
-}
-
-/** The same for answers: compiled, the schemas of all routes take a fifth of a second. */
-const compileWhenUsed: ReturnType<typeof SerializerSelector> = (...options) => {
-  const compile = SerializerSelector()(...options)
-  return (route) => {
-    let serialize: ReturnType<typeof compile> | undefined
-    return (answer) => (serialize ??= compile(route))(answer)
-  }
 }
 
 /**
