@@ -13,6 +13,7 @@ import { withDefaults } from '../questions/question-definition.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { ResultTable } from '../sql/result-view.tsx'
 import { Numbers, Show } from '../states.tsx'
+import { drawPng } from './answer-image.ts'
 import { columnsOf, tableOf, type TileAnswer, toCsv } from './answer-table.ts'
 
 export type Tile = Schema<'Board'>['tiles'][number]
@@ -91,7 +92,6 @@ function describeAnswer ({ question, result, answered_at: at, is_cached: isCache
 function Files ({ answer, name }: { answer: TileAnswer, name: string }) {
   const { error, attempt } = useAttempt()
   const png = async (): Promise<void> => {
-    const { drawPng } = await import('./answer-image.ts')
     const { question, result } = answer
     const days = question === null ? [] : [`${question.from} to ${question.to}, days of ${question.timezone}`, describeGap(question) ?? '']
     const facts = [describeAsOf((question ?? result)?.complete_through ?? null, true), ...days].filter((fact) => fact !== '')
