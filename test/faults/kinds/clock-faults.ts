@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'
 import { countStored } from './event-faults.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import type { Fault, FaultContext } from './fault.ts'
 import { SDK_DISTINCT_ID } from './outage-faults.ts'
 
@@ -67,10 +68,16 @@ function buildBatch (distinctId: string): string {
   return JSON.stringify({ api_key: FAULT_PROJECT_KEY, sent_at: now, batch })
 }
 
+/** As an SDK behind a load balancer: while another fault keeps the process away, the other process gets it. */
 async function send ({ ingest }: FaultSystem, body: string, process: 0 | 1): Promise<void> {
-  const response = await fetch(`http://127.0.0.1:${ingest[process].port}/batch/`, {
-    method: 'POST', headers: { 'content-type': 'application/json' }, body
-  })
-  await response.arrayBuffer()
-  if (response.status !== 200) throw new Error(`a batch was answered with ${response.status}`)
+  let attempts = 0
+  await waitFor(async () => {
+    const { port } = ingest[(process + attempts++) % 2 === 0 ? 0 : 1]
+    const response = await fetch(`http://127.0.0.1:${port}/batch/`, {
+      method: 'POST', headers: { 'content-type': 'application/json' }, body
+    })
+    await response.arrayBuffer()
+    if (response.status !== 200) throw new Error(`a batch was answered with ${response.status}`)
+    return true
+  }, { everyMs: 100 })
 }
