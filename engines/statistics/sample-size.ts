@@ -95,6 +95,11 @@ function peopleFor (
   return ((z.test + z.power) / change) ** 2 * variance + z.test ** 2 / 2 / (own + other)
 }
 
+/** Whether the baseline, which comes first, and some other variant are shown to anybody. */
+export function areComparable ([own = 0, ...others]: readonly number[]): boolean {
+  return own > 0 && others.some((weight) => weight > 0)
+}
+
 function findReason (expectation: MetricExpectation, goal: SampleSizeGoal, target: number): SampleSize['reason'] {
   if (expectation.baseline <= 0) return 'baseline_not_positive'
   if (target === expectation.baseline || goal.minimumDetectableEffect === 0) return 'no_effect'
@@ -116,7 +121,7 @@ function checkGoal (
     [power > 0 && power < 1, 'power must be between 0 and 1'],
     [level > 0 && level < 1, 'significanceLevel must be between 0 and 1'],
     [weights.every((weight) => Number.isFinite(weight) && weight >= 0), 'weights must be numbers from 0'],
-    [(weights[0] ?? 0) > 0 && weights.slice(1).some((weight) => weight > 0), 'weights: the baseline and at least one other weight must be above 0'],
+    [areComparable(weights), 'weights: the baseline and at least one other weight must be above 0'],
     [Number.isFinite(exposedPerDay) && exposedPerDay >= 0, 'exposedPerDay must be a number from 0'],
     [Number.isFinite(exposedSoFar) && exposedSoFar >= 0, 'exposedSoFar must be a number from 0']
   ]

@@ -7,7 +7,7 @@ import { checkSampleRatio, type SampleRatioCheck } from '../../../engines/statis
 import { readGroupTypeIndex } from '../experiment-flag.ts'
 import { type AnalysisSettings, readAnalysisSettings } from '../analysis-settings.ts'
 import { findKeptFlag } from '../experiment-versions.ts'
-import { estimateSampleSize, type MetricExpectation, type SampleSizeGoal } from '../../../engines/statistics/sample-size.ts'
+import { areComparable, estimateSampleSize, type MetricExpectation, type SampleSizeGoal } from '../../../engines/statistics/sample-size.ts'
 import { type MetricKind, sampleVariance } from '../../../engines/statistics/variant-statistics.ts'
 import { accumulateDays, analyseDays, type VariantState } from './daily-series.ts'
 import { placesIn, readUsedCohorts } from '../../questions/used-cohorts.ts'
@@ -200,11 +200,6 @@ function planSampleSize (
   if (expectation === null || !areComparable(goal.weights)) return null
   const size = estimateSampleSize(expectation, { ...goal, minimumDetectableEffect: effect / 100 })
   return { ...size, minimumDetectableEffect: effect }
-}
-
-/** Whether the baseline, which comes first, and some other variant are shown to anybody. */
-export function areComparable ([own = 0, ...others]: readonly number[]): boolean {
-  return own > 0 && others.some((weight) => weight > 0)
 }
 
 /** What the baseline says of the metric; null while that is nothing. */

@@ -1,9 +1,9 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { waitFor } from '../../support/wait-for.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'
 import { countStored } from './event-faults.ts'
-import { waitFor } from '../../support/wait-for.ts'
 import type { Fault, FaultContext } from './fault.ts'
 import { SDK_DISTINCT_ID } from './outage-faults.ts'
 
