@@ -3,8 +3,10 @@ import { createConnection } from 'node:net'
 import path from 'node:path'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
+import { Client } from 'pg'
 import t from 'tap'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { runTestFiles, type TestResult } from '../test-pool.ts'
 import { askForService } from './shared-services.ts'
@@ -76,6 +78,37 @@ t.test('the database of a test that has ended is as new for the next, or given t
   await borrow('gets another', async () => {})
   t.equal(urls[0], urls[1])
   t.equal(new Set(urls).size, 3)
+})
+
+t.test('the Postgres database of a test that has ended is as new for the next, or given to nobody when it was changed', async (t) => {
+  // Where a file runs by itself, the databases of its tests are lent again until this test ends.
+  await createTestPostgres(t)
+  const urls: string[] = []
+  const borrow = async (name: string, work: (sql: Sql, url: string) => Promise<unknown>): Promise<void> => {
+    await t.test(name, async (t) => {
+      const { sql, url } = await createTestPostgres(t)
+      urls.push(url)
+      t.same(await sql`SELECT FROM record`, [])
+      // Recorded, and no role may delete the record.
+      t.same(await sql`INSERT INTO projects (name) VALUES ('mine') RETURNING id`, [{ id: 1 }])
+      t.same((await sql`SELECT FROM record`).length, 1)
+      await work(sql, url)
+    })
+  }
+  await borrow('fills it', async () => {})
+  await borrow('alters it', async (sql) => await sql`ALTER TABLE projects ADD COLUMN plan text`)
+  await borrow('changes what migrations wrote', async (sql) => await sql`UPDATE fingerprint_keys SET secret = decode(md5('x'), 'hex')`)
+  const left = new Set<Client>()
+  t.teardown(async () => { for (const client of left) await client.end().catch(() => {}) })
+  await borrow('stays connected', async (_, url) => {
+    const client = new Client({ connectionString: url })
+    client.on('error', () => {})
+    left.add(client)
+    await client.connect()
+  })
+  await borrow('gets another', async () => {})
+  t.equal(urls[0], urls[1])
+  t.equal(new Set(urls).size, 4)
 })
 
 t.test('starts a nats-server whose acknowledged messages survive a kill', async (t) => {
