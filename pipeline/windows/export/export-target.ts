@@ -89,7 +89,6 @@ async function ifThere<T> (found: Promise<T>): Promise<T | null> {
 /** Makes folders below `root`, each with its name flushed. */
 async function makeDurableFolder (root: string, relative: string): Promise<void> {
   let folder = root
-  await makeFolder(root)
   for (const part of relative.split('/')) {
     const parent = folder
     folder = path.join(folder, part)

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -154,6 +154,41 @@ t.test('after a restore of Postgres the chain goes on behind the manifests that 
   await completeThrough(clickhouse, '10:00')
   run()
   await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error LIKE '%both have position 1 in the chain%Pause this export and make another one'`).length === 1)
+})
+
+t.test('in a folder that is not the one before, as of a disk that is not mounted, nothing is written until it is back', async (t) => {
+  const { sql, clickhouse, root, run, stop, waitUntilDone } = await start(t)
+  const { folder } = await createExport(sql, { tables: ['events', 'persons'] })
+  for (const hour of ['06', '07']) await insertEvents(clickhouse, 3, () => ({ received_at: at(`${hour}:10`) }))
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('07:00')
+  await stop()
+  const disk = `${root}-disk`
+  await rename(root, disk)
+  t.teardown(async () => await rm(disk, { recursive: true, force: true }))
+  const waitForError = async (what: string): Promise<unknown> => await waitFor(async () => (await sql`
+    SELECT FROM window_tasks WHERE error LIKE ${`the folder ${folder} is not the one that this export has written to: persons/date=2026-05-04/hour=06/r0.manifest.json is ${what}%`}`).length === 1)
+
+  await mkdir(root)
+  run()
+  await completeThrough(clickhouse, '08:00')
+  await waitForError('missing')
+  t.same(await readdir(root), [])
+
+  await cp(disk, root, { recursive: true })
+  const manifest = path.join(root, folder, 'persons/date=2026-05-04/hour=06/r0.manifest.json')
+  await writeFile(manifest, (await readFile(manifest, 'utf8')).replace('"sequence": 1', '"sequence": 2'))
+  await sql`UPDATE window_tasks SET retry_at = now()`
+  await waitForError('another one')
+  t.equal((await readManifests(path.join(root, folder))).length, 2)
+
+  await rm(root, { recursive: true })
+  await rename(disk, root)
+  await sql`UPDATE window_tasks SET retry_at = now()`
+  await waitUntilDone('08:00')
+  await promisify(execFile)(process.execPath, ['cli/commands/verify-export.js', root])
+  t.same(...await compareEvents(clickhouse, path.join(root, folder)))
 })
 
 t.test('targets that hang hold up no other export', async (t) => {

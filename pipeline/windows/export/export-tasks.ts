@@ -9,7 +9,7 @@ import { createSemaphore, type Semaphore } from '../../../platform/semaphore.ts'
 import type { ListWindowTasks, TimeWindow, WindowEffects, WindowTask } from '../window-task.ts'
 import type { ExportedTable } from './export-tables.ts'
 import { clearScratch, type ExportTarget, openFolderTarget } from './export-target.ts'
-import { recordUnknownManifests } from './find-manifests.ts'
+import { recordUnknownManifests, requireLastManifest } from './find-manifests.ts'
 import { planErasures, planLateRows, readInsertedThrough } from './plan-revisions.ts'
 import { openS3Target, type S3Settings } from './s3-target.ts'
 import { type ExportSettings, inTurn, type PlannedRevision, type RevisionDeps, writeRevision } from './write-revision.ts'
@@ -107,6 +107,7 @@ async function waitForCopies (deps: ExportDeps, { to }: TimeWindow, signal: Abor
 async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSignal): Promise<void> {
   const { sql, clickhouse, checked, onStep } = deps
   const target = openTarget(row, deps)
+  await requireLastManifest(row, { sql, target, signal })
   await clearScratch(target.scratch)
   if (!checked.has(row.id)) await recordUnknownManifests(row, { sql, target, signal })
   checked.add(row.id)

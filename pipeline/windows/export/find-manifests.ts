@@ -1,6 +1,7 @@
 /**
- * Manifests in the target that Postgres does not know, as after its restore from a backup. Their positions in the chain
- * are recorded before a further one is made: it follows the last of all. A window of them is adopted when it is closed.
+ * Manifests that Postgres knows and the target lacks, as while its disk is not mounted: nothing is written then. And those
+ * in the target that Postgres does not know, as after its restore from a backup. Their positions in the chain are
+ * recorded before a further one is made: it follows the last of all. A window of them is adopted when it is closed.
  */
 import { hash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
@@ -14,6 +15,22 @@ import type { ExportSettings } from './write-revision.ts'
 const TABLES: readonly ExportedTable[] = ['events', 'persons', 'merges']
 
 interface Deps { sql: Sql, target: ExportTarget, signal: AbortSignal }
+
+/**
+ * To be called before anything is written. Costs one read.
+ *
+ * @throws when the last manifest of a chain is not in the target as it was written: it is another folder or bucket.
+ */
+export async function requireLastManifest ({ id, folder, schedule }: ExportSettings, deps: Deps): Promise<void> {
+  const [last] = await deps.sql<{ table: string, from: Date, revision: number, sha256: string }[]>`
+    SELECT table_name AS table, window_from AS from, revision, manifest_sha256 AS sha256 FROM export_windows
+    WHERE export_id = ${id} AND sequence IS NOT NULL ORDER BY table_name DESC, sequence DESC LIMIT 1`
+  if (last === undefined) return
+  const name = `${last.table}/${manifestName(schedule, last.from, last.revision)}`
+  const content = await deps.target.read(`${folder}/${name}`, deps.signal)
+  if (content !== null && hash('sha256', await text(content)) === last.sha256) return
+  throw new Error(`the folder ${folder} is not the one that this export has written to: ${name} is ${content === null ? 'missing' : 'another one'}. Mount its disk, or create another export`)
+}
 
 /**
  * To be called before a process writes to an export for the first time.
