@@ -29,6 +29,9 @@ export class AddressRefusedError extends MillraceError {
 /** Has a public address, and answers machines of Azure with their metadata. */
 const METADATA = new Set(['168.63.129.16'])
 
+/** Where all public addresses of IPv6 are: `::7f00:1` is in no range. */
+const PUBLIC_IPV6 = ipaddr.parseCIDR('2000::/3')
+
 /** The ranges that settings of addresses may name (`proxy-addr`), by their names here. */
 const NAMED: Record<string, readonly string[]> = {
   loopback: ['loopback'], linklocal: ['linkLocal'], uniquelocal: ['private', 'uniqueLocal']
@@ -39,7 +42,8 @@ export function refusedRange (address: string, allowed: readonly string[]): stri
   // `process` makes an IPv4 address of one that is mapped into IPv6.
   const parsed = ipaddr.process(address.replace(/%.*/, ''))
   // Also those that carry an IPv4 address, such as 6to4 and NAT64, are of another range than `unicast`.
-  const range = METADATA.has(parsed.toString()) ? 'metadata' : parsed.range()
+  const isUnassigned = parsed.range() === 'unicast' && parsed.kind() === 'ipv6' && !parsed.match(PUBLIC_IPV6)
+  const range = METADATA.has(parsed.toString()) ? 'metadata' : isUnassigned ? 'reserved' : parsed.range()
   const isAllowed = allowed.some((entry) => {
     const named = NAMED[entry]
     if (named !== undefined) return named.includes(range)
