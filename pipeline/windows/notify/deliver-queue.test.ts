@@ -223,6 +223,25 @@ t.test('after a day it is a dead letter, which is replayed with its id; a disabl
   t.same(await readDeadLetters(connection, { stage: 'notify' }), [])
 })
 
+t.test('a process that no longer leads ends its drains: the one that leads would send everything a second time', async (t) => {
+  const other = await createTestPostgres(t)
+  let isLeading = true
+  const { url, received } = await receiveRequests(t, (response, count) => {
+    isLeading = count < 2
+    response.end()
+  })
+  await other.sql`INSERT INTO projects (id, name) VALUES (1, 'test')`
+  const [{ id }] = await other.sql<[{ id: number }]>`
+    INSERT INTO targets (project_id, name, kind, url) VALUES (1, 'busy', 'webhook', ${url}) RETURNING id`
+  await queueNotifications(other.sql, id, numbered(5))
+  const leader = startDeliveries({
+    sql: other.sql, connection, hasRoom: async () => true, send, leads: () => isLeading, now, roundMs: 20, metrics: createMetrics('other'), logger
+  })
+  await waitFor(async () => (await other.sql`SELECT FROM notifications`).length === 3)
+  await leader.stop()
+  t.same([received.length, (await other.sql`SELECT FROM notifications`).length], [2, 3])
+})
+
 t.test('pauses grow to five minutes', async (t) => {
   const pauses = [1, 2, 3, 9, 10, 100].map((attempts) => pauseMs(attempts, () => 1))
   t.same(pauses, [1000, 2000, 4000, 256_000, 300_000, 300_000])

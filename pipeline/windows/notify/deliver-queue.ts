@@ -2,9 +2,10 @@
  * Delivers what is queued for targets. Each target that has something due is drained on its own, in order, one
  * notification at a time; so one that hangs delays nobody else, and memory holds one body of each.
  *
- * A drain ends when nothing is left, when an attempt fails, or when the target is disabled. A failed attempt pauses the
- * queue of the target, longer each time. After a day of failures a notification becomes a dead letter, and the next one
- * is tried. A process that dies after a delivery and before it is recorded delivers it again, with the same id.
+ * A drain ends when nothing is left, when an attempt fails, when the target is disabled, or when another process leads.
+ * A failed attempt pauses the queue of the target, longer each time. After a day of failures a notification becomes a
+ * dead letter, and the next one is tried. A process that dies after a delivery and before it is recorded delivers it
+ * again, with the same id.
  */
 import type { HasLetterRoom } from '../../../platform/dead-letters/letter-room.ts'
 import { publishDeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
@@ -56,7 +57,7 @@ export function startDeliveries (deps: DeliveryDeps): IntervalLoop {
   const drained = new Map<number, Promise<void>>()
 
   async function drain (head: Head | undefined, signal: AbortSignal): Promise<void> {
-    while (head !== undefined && !signal.aborted) {
+    while (head !== undefined && !signal.aborted && leads() === true) {
       const failure = await deps.send(head)
       // Ended by the stop of this process, which says nothing about the target.
       if (failure !== null && signal.aborted) return
