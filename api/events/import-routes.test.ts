@@ -5,6 +5,7 @@ import path from 'node:path'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
+import { PATIENCE_MS } from '../../test/support/wait-for.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 import { createImportRunner } from './start-import.ts'
 
@@ -94,7 +95,7 @@ t.test('an API process runs two imports at a time, and says why one did not begi
   t.teardown(async () => await rm(folder, { recursive: true, force: true }))
   const database = await createTestPostgres(t)
   const imports = createImportRunner({
-    folder, url: 'http://127.0.0.1:9', sql: database.sql, now: Date.now, logger: createLogger({ component: 'api', level: 'silent' })
+    folder, url: 'http://127.0.0.1:9', sql: database.sql, now: Date.now, beginMs: PATIENCE_MS, logger: createLogger({ component: 'api', level: 'silent' })
   })
   const running = await createTestApi(t, { imports }, database)
   const projects = await Promise.all([0, 1, 2].map(async () => await running.inNewProject()))

@@ -24,9 +24,6 @@ const COMMAND = path.resolve(import.meta.dirname, '..', '..', 'cli', `main${path
 /** Each needs up to 300 MB of memory, and half of a core. */
 const MAX_RUNNING = 2
 
-/** Longest wait for the first report of the command, in milliseconds: then the answer has no id. */
-const BEGIN_MS = 30_000
-
 /** So much of the end of what the command says is logged, in characters. */
 const LOGGED = 4000
 
@@ -46,6 +43,8 @@ export interface RunImportsOptions {
   sql: Sql
   logger: Logger
   now: () => number
+  /** Longest wait for the first report of the command, in milliseconds: then the answer has no id. Default 30,000. */
+  beginMs?: number
 }
 
 type Options = Value<typeof runSchema>
@@ -132,7 +131,7 @@ async function execute (
   }
   // Safe to ignore: the next of several tries comes in time.
   const renewing = setInterval(() => { renewKey().catch(() => {}) }, KEY_MS / 6)
-  const timer = setTimeout(onBegun, BEGIN_MS, null)
+  const timer = setTimeout(onBegun, deps.beginMs ?? 30_000, null)
   try {
     await renewKey()
     const { PATH, NODE_OPTIONS, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE } = process.env

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { startTierProcess } from '../../../test/support/start-tier-process.ts'
+import { startTierProcess, type TierProcess } from '../../../test/support/start-tier-process.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
 import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from '../../testing/create-test-decide.ts'
 
 /** Values by flag; flags must be computed without errors. */
@@ -236,11 +237,17 @@ t.test('the value survives kill -9 of the process that answered', async (t) => {
   const { user, anonymous, value } = await findPair(decide, 'a')
 
   const env = { DATABASE_URL: decide.databaseUrl, CLICKHOUSE_URL: 'http://127.0.0.1:9/none' }
-  const first = await startTierProcess(t, { tier: 'api', env })
+  // It listens before it has read keys and flags, and answers 503 meanwhile; balancers wait for the same.
+  const startReady = async (): Promise<TierProcess> => {
+    const started = await startTierProcess(t, { tier: 'api', env })
+    await waitFor(async () => (await fetch(`${started.url}/_readiness`)).ok)
+    return started
+  }
+  const first = await startReady()
   t.equal(await valueOf({ ...decide, url: first.url }, user, anonymous), value)
   first.child.kill('SIGKILL')
   await first.exited
-  const second = await startTierProcess(t, { tier: 'api', env })
+  const second = await startReady()
 
   t.equal(await valueOf({ ...decide, url: second.url }, user), value)
 })
