@@ -163,9 +163,7 @@ async function execute (
   }
 }
 
-function conflict (detail: string): HttpError {
-  return new HttpError(409, 'invalid_request', 'conflict', detail)
-}
+const conflict = (detail: string): HttpError => new HttpError(409, 'invalid_request', 'conflict', detail)
 
 /** Its state is beside the exports and hidden, so that the same import is resumed. */
 function describeCommand (

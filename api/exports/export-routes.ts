@@ -24,9 +24,7 @@ const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/
 const line = { type: 'string', maxLength: 1000 } as const
 
 /** What each field of a place in S3 is by default. A folder has none of them. */
-const NO_PLACE = {
-  endpoint: '', region: 'us-east-1', bucket: '', prefix: '', access_key_id: '', secret_access_key: ''
-}
+const NO_PLACE = { endpoint: '', region: 'us-east-1', bucket: '', prefix: '', access_key_id: '', secret_access_key: '' }
 
 const fields = {
   schedule: { type: 'string', enum: ['hour', 'day'], description: 'Window length; windows are aligned to UTC. Cannot be changed.' },
@@ -43,9 +41,7 @@ const fields = {
       secret_access_key: { ...line, description: `Returned as ${HIDDEN}; send ${HIDDEN} to keep the stored key.` }
     }
   },
-  tables: {
-    ...array({ type: 'string', enum: ['events', 'persons', 'merges'] }), minItems: 1, uniqueItems: true
-  },
+  tables: { ...array({ type: 'string', enum: ['events', 'persons', 'merges'] }), minItems: 1, uniqueItems: true },
   filter: {
     type: ['object', 'null'], additionalProperties: false,
     description: 'Event filter; null: all events. Manifests count the events it excludes.',

@@ -95,16 +95,16 @@ const windowFields = {
   outcome: { type: ['string', 'null'], enum: ['fired', 'resolved', 'sent', null] }
 } as const
 
+type AlertRoutesDeps = QuestionDeps & { publicUrl: string }
+
 /** Targets, and what is sent to them. */
-export async function notificationRoutes (
-  app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }
-): Promise<void> {
+export async function notificationRoutes (app: FastifyInstance, deps: AlertRoutesDeps): Promise<void> {
   await app.register(targetRoutes, { prefix: '/targets', ...deps })
   await app.register(alertRoutes, { prefix: '/alerts', ...deps })
 }
 
 /** Alerts on questions and saved queries, and reports of boards (`pipeline/windows/alerts/` evaluates them). */
-async function alertRoutes (app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }): Promise<void> {
+async function alertRoutes (app: FastifyInstance, deps: AlertRoutesDeps): Promise<void> {
   const { sql } = deps
   const routes = routesOf(app, { tag: 'alerts', object: 'query' })
   await documentRoutes(app, deps, { ...ALERTS, check: createCheck(deps) })
@@ -114,10 +114,9 @@ async function alertRoutes (app: FastifyInstance, deps: QuestionDeps & { publicU
     answer: object({ results: array(object(windowFields)) })
   }, async ({ params }, { projectId }) => {
     await findDocument(sql, ALERTS, { projectId, id: params.id })
-    return {
-      results: await sql`
+    const results = await sql`
       SELECT window_from AS "from", window_to AS "to", value, before, outcome FROM alert_windows WHERE alert_id = ${params.id} ORDER BY window_to DESC LIMIT 1000`
-    }
+    return { results }
   })
 
   routes.post('/dry_run', {

@@ -2,9 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import type { FastifyReply } from 'fastify'
 import { invalidField } from '../../engines/errors.ts'
-import {
-  type AlertCondition, type AnalystResult, comparesWeeks, outcomeOf, readWindows, WINDOW_MS, type WindowValue
-} from '../../engines/questions/alert-windows.ts'
+import { type AlertCondition, type AnalystResult, comparesWeeks, outcomeOf, readWindows, WINDOW_MS, type WindowValue } from '../../engines/questions/alert-windows.ts'
 import type { Span } from '../../engines/questions/calendar.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -61,6 +59,8 @@ export async function tryWindow (deps: QuestionDeps, watching: Watching, access:
   await readValues(deps, watching, { access }, { from: to - length, to })
 }
 
+const toText = (at: number): string => new Date(at).toISOString()
+
 const sizeOf = ({ every }: Watching): 'hour' | 'day' => every === 'hour' ? 'hour' : 'day'
 
 async function readValues (
@@ -87,8 +87,4 @@ async function ask (
     query, queryId: `alert-${randomUUID()}`, format: 'JSONCompact', parameters, logComment, settings: { wait_end_of_query: '1', limit: '5000' }
   }, { signal, onProgress: () => {} })
   return JSON.parse(await text(response))
-}
-
-function toText (at: number): string {
-  return new Date(at).toISOString()
 }

@@ -3,10 +3,7 @@ import { type AlertInterval, WINDOW_MS } from '../../engines/questions/alert-win
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 
 /** Events with `from <= received_at < to`. */
-export interface TimeWindow {
-  from: Date
-  to: Date
-}
+export interface TimeWindow { from: Date, to: Date }
 
 /** Effects of a window in Postgres. They are committed together with the record that the window is done, or never. */
 export type WindowEffects = (transaction: TransactionSql) => Promise<unknown>

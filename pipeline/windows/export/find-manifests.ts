@@ -1,6 +1,6 @@
 /**
- * Manifests that Postgres knows and the target lacks, as while its disk is not mounted: nothing is written then. And those
- * in the target that Postgres does not know, as after its restore from a backup. Their positions in the chain are
+ * Manifests that Postgres knows and the target lacks, as while its disk is not mounted: nothing is written then. And
+ * those in the target that Postgres does not know, as after its restore from a backup: their positions in the chain are
  * recorded before a further one is made: it follows the last of all. A window of them is adopted when it is closed.
  */
 import { hash } from 'node:crypto'

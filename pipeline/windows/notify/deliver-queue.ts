@@ -100,9 +100,7 @@ async function readHeads (
   return await sql<Head[]>`
     SELECT t.id AS target, t.project_id AS project, t.kind, t.url, t.secret, t.failing_since AS "failingSince",
       n.id, n.sequence::text, n.attempts + 1 AS attempt, n.type, n.data, n.text, n.created_at AS "createdAt"
-    FROM targets AS t CROSS JOIN LATERAL (
-      SELECT * FROM notifications WHERE target_id = t.id ORDER BY sequence LIMIT 1
-    ) AS n
+    FROM targets AS t CROSS JOIN LATERAL (SELECT * FROM notifications WHERE target_id = t.id ORDER BY sequence LIMIT 1) AS n
     WHERE t.enabled AND n.next_attempt_at <= ${new Date(now)} AND t.id <> ALL (${except}::integer[])
       AND (${only}::integer IS NULL OR t.id = ${only}::integer)
     ORDER BY t.failing_since NULLS FIRST LIMIT ${limit}`

@@ -19,12 +19,8 @@ export interface GuardOptions {
   connectTimeoutMs: number
 }
 
-export class AddressRefusedError extends MillraceError {
-  constructor (address: string, range: string) {
-    super('MILLRACE_ADDRESS_REFUSED', `${address} is a ${range} address, which targets may not have unless MILLRACE_TARGET_ADDRESSES allows it`, { action: 'stop' })
-    this.name = 'AddressRefusedError'
-  }
-}
+const refused = (address: string, range: string): MillraceError =>
+  new MillraceError('MILLRACE_ADDRESS_REFUSED', `${address} is a ${range} address, which targets may not have unless MILLRACE_TARGET_ADDRESSES allows it`)
 
 /** Has a public address, and answers machines of Azure with their metadata. */
 const METADATA = new Set(['168.63.129.16'])
@@ -64,7 +60,7 @@ export function createGuardedAgent ({ allowed, resolve: find = resolve, connectT
         const usable = found.filter(({ address }) => refusedRange(address, ranges) === null)
         const [first] = found
         if (usable.length === 0 && first !== undefined) {
-          return done(new AddressRefusedError(first.address, refusedRange(first.address, ranges) ?? ''), [])
+          return done(refused(first.address, refusedRange(first.address, ranges) ?? ''), [])
         }
         done(null, usable)
       })
@@ -77,7 +73,7 @@ export function createGuardedAgent ({ allowed, resolve: find = resolve, connectT
       // Sockets resolve no addresses. URLs have one spelling of each: 0x7f.1 and 2130706433 are 127.0.0.1 here.
       const host = options.hostname.replace(/^\[|\]$/g, '')
       const range = isIP(host) === 0 ? null : refusedRange(host, ranges)
-      if (range !== null) return done(new AddressRefusedError(host, range), null)
+      if (range !== null) return done(refused(host, range), null)
       connect(options, done)
     }
   })

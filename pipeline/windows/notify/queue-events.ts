@@ -189,9 +189,7 @@ async function queueCounts (deps: QueueEventsDeps, chosen: readonly Chosen[], th
 }
 
 /** Names and ids are what anybody sent. */
-function toLine (text: string): string {
-  return text.replaceAll(/\s+/g, ' ').trim()
-}
+const toLine = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
 
 interface Reached { receivedAt: Date, uuid: string, notifications: NewNotification[], counted?: string[] }
 

@@ -95,9 +95,7 @@ function retryAfter (header: string | string[] | undefined, now: number): number
   return Math.min(MAX_RETRY_AFTER_MS, Math.max(0, ms || 0))
 }
 
-function failure (error: string, retryAfterMs = 0): Failure {
-  return { error, retryAfterMs }
-}
+const failure = (error: string, retryAfterMs = 0): Failure => ({ error, retryAfterMs })
 
 /** In our words: a message of the other side may have anything in it. */
 function describe (error: unknown): string {
