@@ -1,10 +1,10 @@
 /** The SQL of backups and restores. Texts only; `cli/backup` runs them. */
 import { quoteIdentifier, quoteString } from 'chdb-server/sql-lexer'
 
-/** A column of a table of ClickHouse; backups of earlier versions lack comments and codecs. */
-export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression', string> & Partial<Record<'comment' | 'codec', string>>
+/** A column of a table of ClickHouse. */
+export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression' | 'comment' | 'codec', string>
 
-export const addColumn = (table: string, { name, type, kind, expression, comment = '', codec = '' }: ColumnOfTable, onCluster = ''): string =>
+export const addColumn = (table: string, { name, type, kind, expression, comment, codec }: ColumnOfTable, onCluster = ''): string =>
   `ALTER TABLE ${table} ${onCluster} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
 
 /** Where the books of a backup are taken from: a copy of `events` made of hard links. */

@@ -20,15 +20,15 @@ export interface BackupManifest {
   snapshotAt: string
   clickhouse: BackedUpSchema & {
     tables: Record<string, ClickHouseTable>
-    /** Of everything in ClickHouse, also of what users made. Absent in backups of before 0.1.0. */
-    definitions?: Definition[]
+    /** Of everything in ClickHouse, also of what users made. */
+    definitions: Definition[]
   }
   postgres: BackedUpSchema & { tables: Record<string, PostgresTable>, sequences: Sequence[] }
   deadLetters: number
-  /** What users have in the databases and the backup does not, or only as a definition. Absent as above. */
-  leftOut?: LeftOut[]
-  /** What a restore compares its events with. Absent in backups of earlier versions. */
-  books?: BooksDay[]
+  /** What users have in the databases and the backup does not, or only as a definition. */
+  leftOut: LeftOut[]
+  /** What a restore compares its events with. */
+  books: BooksDay[]
   /** The earlier backup with which it shares files, and their bytes. Absent when it shares none. */
   base?: { folder: string, sharedBytes: number }
   files: BackupFile[]
@@ -38,17 +38,16 @@ export interface BackupManifest {
 export interface BackedUpSchema {
   version: string
   migrations: string[]
-  /** SHA-256 of each, in hex. Absent in backups of earlier versions. */
-  checksums?: Record<string, string>
+  /** SHA-256 of each, in hex. */
+  checksums: Record<string, string>
 }
 
 export interface ClickHouseTable {
+  database: string
+  name: string
   rows: number
   parts: string[]
   columns: ColumnOfTable[]
-  /** Absent in backups of before 0.1.0. */
-  database?: string
-  name?: string
 }
 export interface PostgresTable { rows: number, columns: string[] }
 
@@ -59,7 +58,7 @@ export interface Sequence {
 }
 
 /** Data of users that a backup does not have, in words for people. */
-export function listLost ({ leftOut = [] }: BackupManifest): string[] {
+export function listLost ({ leftOut }: BackupManifest): string[] {
   return leftOut.filter(({ isLost }) => isLost).map(({ what }) => what)
 }
 

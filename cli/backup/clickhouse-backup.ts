@@ -175,17 +175,16 @@ export interface RestoreTablesOptions {
 export async function restoreTables (
   clickhouse: ClickHouse, about: BackupManifest['clickhouse'], { folder, dataDir, onPart }: RestoreTablesOptions
 ): Promise<LeftOut[]> {
-  const { tables = [], views = [] } = Object.groupBy(about.definitions ?? [], ({ isView }) => isView === true ? 'views' : 'tables')
+  const { tables = [], views = [] } = Object.groupBy(about.definitions, ({ isView }) => isView === true ? 'views' : 'tables')
   const failed = await restoreDefinitions(clickhouse, dataDir, tables)
   const found = await listObjects(clickhouse)
-  for (const [key, { parts, rows, columns, database, name = key }] of Object.entries(about.tables)) {
-    const target = found.find((each) =>
-      each.name === name && (database === undefined ? each.isOwn : each.database === database))
+  for (const [key, { parts, rows, columns, ...named }] of Object.entries(about.tables)) {
+    const table = quoteTable(named)
+    const target = found.find((each) => quoteTable(each) === table)
     if (target === undefined) {
-      if (failed.some(({ table }) => database !== undefined && table === quoteTable({ database, name }))) continue
-      throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${name}`)
+      if (failed.some((each) => each.table === table)) continue
+      throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${named.name}`)
     }
-    const table = quoteTable(target)
     await refuseOtherColumns(clickhouse, target, columns)
     await addMissingColumns(clickhouse, target, columns)
     // Merges would change the row counts before they are compared.

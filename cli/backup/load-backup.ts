@@ -68,7 +68,7 @@ export async function loadBackup (
     }
     bar.end()
     const migrations = await migrateAll(urls)
-    if (manifest.books !== undefined) await verifyBooks(clickhouse, manifest.books)
+    await verifyBooks(clickhouse, manifest.books)
     const root = loadSettings(context.env, ['MILLRACE_BACKUP_FOLDER']).MILLRACE_BACKUP_FOLDER
     const erased = await eraseAgain({ sql, clickhouse, nats }, foldersOfErasures(folder, root))
     await recordLoss(sql, { folder, manifest, leftOut })
@@ -96,7 +96,7 @@ export async function refuseUnknownSchema (manifest: BackupManifest): Promise<vo
       throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup is of Millrace ${describeVersion(manifest)}, and this is ` +
         `${describeVersion()}, which does not know migration ${unknown} of ${database}: restore it with the version that made it, or a newer one`)
     }
-    const changed = Object.entries(about.checksums ?? {}).find(([name, checksum]) => checksums.get(name) !== checksum)
+    const changed = Object.entries(about.checksums).find(([name, checksum]) => checksums.get(name) !== checksum)
     if (changed !== undefined) {
       throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `migration ${changed[0]} of ${database} in the backup, of Millrace ` +
         `${describeVersion(manifest)}, differs from the one in this version, ${describeVersion()}: restore it with the Millrace version that made it`)

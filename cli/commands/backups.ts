@@ -211,7 +211,7 @@ function summarize (manifest: BackupManifest) {
     files: manifest.files.length,
     bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0),
     shared_bytes: manifest.base?.sharedBytes ?? 0,
-    left_out: manifest.leftOut?.map(({ what }) => what) ?? []
+    left_out: manifest.leftOut.map(({ what }) => what)
   }
 }
 

@@ -1,35 +1,9 @@
 import path from 'node:path'
 import { SettingsError } from '../../engines/errors.ts'
-import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { settings, type SettingName, type SettingValues } from '../../platform/settings.ts'
 
-export interface StackSettings {
-  /** Absolute. */
-  dataDir: string
-  host: string
-  /** Where browsers reach the origin; empty: where it listens. */
-  publicUrl: string
-  clickhouseHost: string
-  /** 0: a free one. */
-  ports: { origin: number, api: number, pipeline: number, clickhouse: number, nats: number, postgres: number }
-  /** Servers that replace an embedded part; undefined: embedded. */
-  external: Record<'natsUrl' | 'clickhouseUrl' | 'analystUrl' | 'databaseUrl', string | undefined>
-  clickhouseCluster: string
-  /** Of the embedded server; 0: a share of what there is. */
-  clickhouseMemoryBytes: number
-  clickhouseSendTimeoutSeconds: number
-  natsServer: string
-  oldNatsServer: OldNatsServer
-  logLevel: string
-  /** Schedule of backups; `folder` is empty without one. */
-  backups: { folder: string, intervalMs: number, timeOfDayMs: number | null }
-  /** Chosen by the operator; empty: generated. */
-  chosen: { projectApiKey: string, personalApiKey: string, clickhousePassword: string, analystPassword: string }
-  smtpUrl: string
-  /** The environment the tiers start with, before their addresses are filled in. */
-  env: NodeJS.ProcessEnv
-}
+export type StackSettings = ReturnType<typeof loadStackSettings>
 
 /** Input of the supervisor, passed by its environment; the tiers get the rest of that. */
 export interface Handover {
@@ -58,17 +32,26 @@ const PATHS = NAMES.filter((name) => 'format' in settings[name] && settings[name
  *
  * @throws {SettingsError} listing every problem.
  */
-export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
+export function loadStackSettings (env: NodeJS.ProcessEnv) {
   const values = loadSettings(env, NAMES)
   const chosen = values.MILLRACE_NATS_SERVER
   const isSet = (name: SettingName): boolean => (env[name] ?? '') !== ''
   const problems = findContradictions(values, isSet)
   if (problems.length > 0) throw new SettingsError(problems)
+  const tiersEnv: NodeJS.ProcessEnv = {
+    ...Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name))),
+    // They run in another folder.
+    ...Object.fromEntries(PATHS.filter(isSet).map((name) => [name, path.resolve(String(values[name]))])),
+    MILLRACE_IMPORT_FOLDER: path.resolve(values.MILLRACE_IMPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'imports')),
+    MILLRACE_EXPORT_FOLDER: path.resolve(values.MILLRACE_EXPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'exports'))
+  }
   return {
     dataDir: path.resolve(values.MILLRACE_DATA_DIR),
     host: values.MILLRACE_HOST,
+    /** Where browsers reach the origin; empty: where it listens. */
     publicUrl: values.MILLRACE_PUBLIC_URL.replace(/\/+$/, ''),
     clickhouseHost: values.MILLRACE_CLICKHOUSE_HOST,
+    /** 0: a free one. */
     ports: {
       origin: values.MILLRACE_PORT,
       // Behind the origin nobody needs to know them, so they do not get in the way of a second stack.
@@ -78,6 +61,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
       nats: values.MILLRACE_NATS_PORT,
       postgres: values.MILLRACE_POSTGRES_PORT
     },
+    /** Servers that replace an embedded part; undefined: embedded. */
     external: {
       natsUrl: isSet('NATS_URL') ? values.NATS_URL : undefined,
       clickhouseUrl: isSet('CLICKHOUSE_URL') ? values.CLICKHOUSE_URL : undefined,
@@ -85,17 +69,20 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
       databaseUrl: isSet('DATABASE_URL') ? values.DATABASE_URL : undefined
     },
     clickhouseCluster: values.MILLRACE_CLICKHOUSE_CLUSTER,
+    /** Of the embedded server; 0: a share of what there is. */
     clickhouseMemoryBytes: values.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
     clickhouseSendTimeoutSeconds: values.MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS,
     // A bare name is looked for on PATH.
     natsServer: chosen.includes(path.sep) ? path.resolve(chosen) : chosen,
     oldNatsServer: values.MILLRACE_OLD_NATS_SERVER,
     logLevel: values.MILLRACE_LOG_LEVEL,
+    /** Schedule of backups; `folder` is empty without one. */
     backups: {
       folder: values.MILLRACE_BACKUP_FOLDER === '' ? '' : path.resolve(values.MILLRACE_BACKUP_FOLDER),
       intervalMs: values.MILLRACE_BACKUP_INTERVAL_HOURS * 3_600_000,
       timeOfDayMs: values.MILLRACE_BACKUP_TIME === '' ? null : Date.parse(`1970-01-01T${values.MILLRACE_BACKUP_TIME}Z`)
     },
+    /** Chosen by the operator; empty: generated. */
     chosen: {
       projectApiKey: values.MILLRACE_PROJECT_API_KEY,
       personalApiKey: values.MILLRACE_PERSONAL_API_KEY,
@@ -103,13 +90,8 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
       analystPassword: values.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD
     },
     smtpUrl: values.MILLRACE_SMTP_URL,
-    env: {
-      ...Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name))),
-      // They run in another folder.
-      ...Object.fromEntries(PATHS.filter(isSet).map((name) => [name, path.resolve(String(values[name]))])),
-      MILLRACE_IMPORT_FOLDER: path.resolve(values.MILLRACE_IMPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'imports')),
-      MILLRACE_EXPORT_FOLDER: path.resolve(values.MILLRACE_EXPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'exports'))
-    }
+    /** The environment the tiers start with, before their addresses are filled in. */
+    env: tiersEnv
   }
 }
 
