@@ -1,16 +1,14 @@
 import { migrateAll } from './migrate-all.ts'
 import { MigrationError } from './read-migrations.ts'
-import { howToApply } from './schema-versions.ts'
 
 const { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster } = process.env
 if (!databaseUrl || !clickhouseUrl) {
   process.stderr.write('migrate needs DATABASE_URL and CLICKHOUSE_URL\n')
   process.exit(1)
 }
-const [byHand, created]: [string[], string[]] = [[], []]
+const created: string[] = []
 const applied = await migrateAll({
   databaseUrl, clickhouseUrl, topology: cluster ? { cluster } : {},
-  onFilesByHand: (files) => byHand.push(...files),
   onCreated: (names) => created.push(...names)
 }).catch((error: unknown) => {
   if (!(error instanceof MigrationError)) throw error
@@ -20,4 +18,3 @@ const applied = await migrateAll({
 if (created.length > 0) process.stdout.write(`created on nodes that lacked them: ${created.join(', ')}\n`)
 if (applied.length > 0) process.stdout.write(`applied ${applied.join(', ')}\n`)
 else if (created.length === 0) process.stdout.write('nothing to migrate\n')
-for (const file of byHand) process.stdout.write(`by hand: ${file}: ${howToApply(file)}\n`)

@@ -1,10 +1,9 @@
 import path from 'node:path'
-import { runner } from 'node-pg-migrate'
 import { Client } from 'pg'
 import type { ClickHouseTopology } from './clickhouse-topology.ts'
 import { migrateClickHouse } from './migrate-clickhouse.ts'
 import { readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending } from './read-migrations.ts'
-import { changedFilesByHand, type Query, readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
+import { type Query, readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
 
 /** Any number, the same in every version: the advisory lock that makes migrating processes take turns. */
 const MIGRATION_LOCK = 4_725_371
@@ -18,8 +17,6 @@ export interface MigrateOptions {
   topology?: ClickHouseTopology
   /** Names of the migrations of an earlier version, whose data is about to be restored. Default: all. */
   only?: { postgres: readonly string[], clickhouse: readonly string[] }
-  /** Called once with those of `FILES_BY_HAND` that changed since the version that migrated last. */
-  onFilesByHand?: (files: string[]) => unknown
   /** Called with the tables and views created on nodes of a ClickHouse cluster that lacked them. */
   onCreated?: (names: string[]) => unknown
 }
@@ -37,17 +34,11 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   try {
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
     const query = askWith(client)
-    const newest = await readSchemaVersion(query)
-    refuseToGoBack(newest)
+    refuseToGoBack(await readSchemaVersion(query))
     const { clickhouseUrl, topology = {}, only } = options
     const postgres = await migratePostgres(client, only?.postgres)
     const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse, options.onCreated)
-    if (only === undefined) {
-      const changed = newest === undefined ? [] : await changedFilesByHand(newest)
-      await recordSchemaVersion(query)
-      // From here on they are those of the version that is recorded, whoever asks.
-      if (changed.length > 0) options.onFilesByHand?.(changed)
-    }
+    if (only === undefined) await recordSchemaVersion(query)
     return [...postgres.map((name) => `postgres/${name}`), ...clickhouse.map((name) => `clickhouse/${name}`)]
   } finally {
     // Ends the session and with it the lock.
@@ -73,31 +64,18 @@ export async function migratePostgres (client: Client, only?: readonly string[])
     checksum text NOT NULL
   )`)
   const migrations = await readMigrations(POSTGRES_FOLDER)
-  const isWanted = ({ name }: { name: string }): boolean => only?.includes(name) ?? true
-  const pending = selectPending('postgres', migrations, await readAppliedOfPostgres(askWith(client))).filter(isWanted)
-  if (pending.length === 0) return []
-
+  const applied = await readAppliedOfPostgres(askWith(client))
   const names: string[] = []
-  // One by one only where it must be: the runner reads the whole folder each time.
-  for (const file of only === undefined ? [undefined] : pending.map(({ name }) => name)) {
-    const applied = await runner({
-      dbClient: client,
-      dir: POSTGRES_FOLDER,
-      direction: 'up',
-      migrationsTable: 'schema_migrations',
-      singleTransaction: false,
-      noLock: true,
-      // Migrations are numbered by subject: one with a lower number may be younger than those that a database has.
-      checkOrder: false,
-      ...file === undefined ? {} : { file },
-      log: () => {}
-    })
-    names.push(...applied.map(({ name }) => name))
-  }
-  // A process that dies between the runner and this line leaves migrations without checksum: they are recorded by
-  // the next run, which finds nothing pending in the runner's own table.
-  for (const { name, checksum } of migrations.filter(isWanted)) {
-    await client.query('INSERT INTO schema_migration_checksums VALUES ($1, $2) ON CONFLICT DO NOTHING', [name, checksum])
+  for (const { name, sql, checksum } of selectPending('postgres', migrations, applied)) {
+    if (only?.includes(name) === false) continue
+    await client.query('BEGIN')
+    // A process of 0.1.0 that died left migrations without checksum.
+    if (applied.every((each) => each.name !== name)) {
+      await client.query(sql)
+      names.push(name)
+    }
+    await client.query('INSERT INTO schema_migration_checksums VALUES ($1, $2)', [name, checksum])
+    await client.query('COMMIT')
   }
   return names
 }

@@ -41,7 +41,7 @@ export function listTables (migrations: readonly Pick<Migration, 'sql'>[]): stri
 /** What a database remembers of a migration that it has. */
 export interface AppliedMigration {
   name: string
-  /** Null when the process that ran it died before it recorded the checksum. */
+  /** Null when a process of 0.1.0 that ran it died before it recorded the checksum. */
   checksum: string | null
 }
 
@@ -59,10 +59,7 @@ export function refuseToGoBack (known: SchemaVersion | undefined): void {
   if (newer !== undefined) throw new MigrationError('MILLRACE_DATABASE_NEWER', newer.why)
 }
 
-/**
- * Reads which migrations Postgres has, those included that a killed process left without a checksum: of a later
- * version they are all that tells of it.
- */
+/** Reads which migrations Postgres has, those included that a killed process of 0.1.0 left without a checksum. */
 export async function readAppliedOfPostgres (query: Query): Promise<AppliedMigration[]> {
   const read = async (table: string): Promise<Record<string, unknown>[]> => {
     const { rows: [found] } = await query('SELECT to_regclass($1) IS NOT NULL AS there', [table])
@@ -70,7 +67,7 @@ export async function readAppliedOfPostgres (query: Query): Promise<AppliedMigra
   }
   const recorded = (await read('schema_migration_checksums')).map(({ name, checksum }) => ({ name: String(name), checksum: String(checksum) }))
   const names = new Set(recorded.map(({ name }) => name))
-  // Of the runner, which writes its row together with the migration.
+  // Only 0.1.0 wrote this table, together with the migration.
   const run = (await read('schema_migrations')).map(({ name }) => String(name))
   return [...recorded, ...run.filter((name) => !names.has(name)).map((name) => ({ name, checksum: null }))]
 }

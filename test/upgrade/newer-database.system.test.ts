@@ -26,18 +26,10 @@ t.test('an upgrade applies missing migrations, and nothing goes back', async (t)
   const settings = { ...env, NATS_URL: nats.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '1', MILLRACE_PIPELINE_PORT: '1', MILLRACE_API_URL: 'http://127.0.0.1:1' }
   t.same(await migrateAll(urls), [`postgres/${postgres!.at(-1)}`, `clickhouse/${inClickHouse!.at(-1)}`])
 
-  await t.test('the migration names files to apply by hand that changed, once', async (t) => {
-    await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
-    const changed: string[] = []
-    const onFilesByHand = (files: string[]): void => { changed.push(...files) }
-    for (let run = 0; run < 2; run++) await migrateAll({ ...urls, onFilesByHand })
-    t.same(changed, ['deploy/nats/permissions.conf'])
-  })
-
   await t.test('what a newer version left is refused: a migration of a run that was killed, a record without migrations', async (t) => {
-    await sql`INSERT INTO schema_migrations (name, run_on) VALUES ('9000_of_a_later_version', now())`
+    await sql`INSERT INTO schema_migration_checksums VALUES ('9000_of_a_later_version', '')`
     await t.rejects(migrateAll(urls), { message: /9000_of_a_later_version, which this version .* does not know: run the version that made it, or a newer one/ })
-    await sql`DELETE FROM schema_migrations WHERE name = '9000_of_a_later_version'`
+    await sql`DELETE FROM schema_migration_checksums WHERE name = '9000_of_a_later_version'`
     await sql`INSERT INTO schema_versions VALUES ('9.0.0', ${readVersion()}, '{}')`
     await t.rejects(migrateAll(urls), { message: `the database was migrated by Millrace 9.0.0 (commit unknown), and this is ${describeVersion()}: run 9.0.0, or restore a backup of before the upgrade` })
   })
