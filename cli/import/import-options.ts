@@ -28,14 +28,6 @@ export interface ImportOptions extends Omit<SenderOptions, 'onAcknowledged'> {
 /** Exit code of an import that is complete, with differences of content; documented in docs/run/import.md. */
 export const IMPORTED_WITH_DIFFERENCES = 5
 
-/** A column, or a field of JSON, that nothing reads. */
-export interface UnreadColumn {
-  column: string
-  /** The first that has it. */
-  file: string
-  files: number
-}
-
 /** The content of `proof.json`. */
 export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' | 'url' | 'files' | 'mode'> {
   finishedAt: string
@@ -52,8 +44,8 @@ export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' |
   sentNow: number
   /** Events of days and names in the files that were received since the run began, and are stored. */
   storedNow: number
-  /** At most 1,000. */
-  unread: UnreadColumn[]
+  /** Columns, or fields of JSON, that nothing reads: at most 1,000. */
+  unread: string[]
   empty: string[]
   /** Files that could not be read to their end, with the reason. */
   broken: { file: string, error: string }[]

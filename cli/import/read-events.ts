@@ -31,9 +31,10 @@ export async function readEvents (
   }
   let map: MapRow | undefined
   let part: string | undefined
-  memory.beginFile(file.name)
+  memory.beginFile()
   for await (const rows of readRows(file)) {
-    if (file.part !== part) memory.beginFile(`${file.name}/${part = file.part}`)
+    if (file.part !== part) memory.beginFile()
+    part = file.part
     for (const read of rows) {
       let reported = read
       let events: readonly ImportedEvent[] = []

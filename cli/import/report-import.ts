@@ -7,7 +7,7 @@ import { errorCode, HttpError, MillraceError } from '../../engines/errors.ts'
 import { readVersion } from '../../schema/version.ts'
 import type { ManagementClient } from '../management-client.ts'
 import { type Digest, formatDay } from './event-digest.ts'
-import { type ImportCounts, type ImportOptions, type ImportReporter, type ImportResult, IMPORTED_WITH_DIFFERENCES, type UnreadColumn } from './import-options.ts'
+import { type ImportCounts, type ImportOptions, type ImportReporter, type ImportResult, IMPORTED_WITH_DIFFERENCES } from './import-options.ts'
 
 const INTERVAL_MS = 3000
 
@@ -170,22 +170,14 @@ function describe (result: ImportResult, source: readonly Digest[], said: Readon
 }
 
 /** Says which columns nothing reads, in texts that the API takes whole. */
-export function describeUnread (unread: readonly UnreadColumn[]): string[] {
+export function describeUnread (unread: readonly string[]): string[] {
   const texts: string[] = []
-  for (const alike of Map.groupBy(unread, ({ file, files }) => `${file} ${files}`).values()) {
-    const [{ file, files } = { file: '', files: 0 }] = alike
-    const others = files > 1 ? ` and ${files - 1} other ${files > 2 ? 'files' : 'file'}` : ''
-    const begin = `Columns of ${file.slice(-50)}${others} that the import ignores: `
-    let text = begin
-    for (const { column } of alike) {
-      const name = column === 'person_properties' ? `${column} (read with --persons events)` : cut(column).slice(0, 100)
-      if (text !== begin && text.length + name.length > 196) {
-        texts.push(text)
-        text = begin
-      }
-      text += text === begin ? name : `, ${name}`
-    }
-    texts.push(text)
+  for (const column of unread) {
+    const name = column === 'person_properties' ? `${column} (read with --persons events)` : cut(column).slice(0, 100)
+    const last = texts.pop()
+    if (last === undefined) texts.push(`Columns that the import ignores: ${name}`)
+    else if (last.length + name.length <= 196) texts.push(`${last}, ${name}`)
+    else texts.push(last, `Columns that the import ignores: ${name}`)
   }
   return texts
 }

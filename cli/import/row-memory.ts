@@ -5,7 +5,6 @@ import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { checked, type ImportedEvent, type RowsBefore, uuidOf } from '../../engines/import/imported-event.ts'
-import type { UnreadColumn } from './import-options.ts'
 
 /** Pages of this many KiB are in memory. Rows of a file come roughly by time, and so do those that are looked for. */
 const CACHE_KIB = 16_000
@@ -29,11 +28,12 @@ export class RowMemory implements RowsBefore {
   readonly #database: DatabaseSync
   readonly #count
   readonly #addPerson
-  readonly #columns = new Map<string, UnreadColumn & { last: string }>()
   /** Of sets of names. */
   readonly #keys = new Map<string, number>()
   #lastKey = 0
-  #file = ''
+
+  /** Columns that were noted. */
+  readonly unread = new Set<string>()
 
   constructor (path: string) {
     this.#path = path
@@ -49,8 +49,7 @@ export class RowMemory implements RowsBefore {
   }
 
   /** Rows are counted in each file of its own, also in a zip. */
-  beginFile (name: string): void {
-    this.#file = name
+  beginFile (): void {
     this.#database.exec('DELETE FROM counts')
   }
 
@@ -60,21 +59,7 @@ export class RowMemory implements RowsBefore {
   }
 
   noteColumns (fields: Record<string, unknown>, read: ReadonlySet<string>): void {
-    for (const column in fields) {
-      if (read.has(column)) continue
-      const known = this.#columns.get(column)
-      if (known?.last === this.#file) continue
-      if (known !== undefined) {
-        known.files++
-        known.last = this.#file
-      } else if (this.#columns.size < MAX_COLUMNS) {
-        this.#columns.set(column, { column, file: this.#file, files: 1, last: this.#file })
-      }
-    }
-  }
-
-  get unreadColumns (): UnreadColumn[] {
-    return [...this.#columns.values()].map(({ last: _, ...column }) => column)
+    for (const column in fields) if (!read.has(column) && this.unread.size < MAX_COLUMNS) this.unread.add(column)
   }
 
   /** Adds what an event says of its person. */

@@ -171,7 +171,7 @@ async function conclude (
 ): Promise<void> {
   const { stateFolder, mode, store, reporter } = options
   const source = digests.finish()
-  result.unread = memory.unreadColumns
+  result.unread = [...memory.unread]
   result.events = source.reduce((sum, { count }) => sum + count, 0)
   result.duplicates = digests.events - result.events
   result.conflicts = Object.fromEntries(digests.conflicts)
