@@ -22,7 +22,7 @@ t.test('a backup is not completed when a file that it wrote is gone or shorter',
 
 t.test('a manifest that lacks something is no backup', async (t) => {
   const whole = {
-    format: 1, version: '0.1.0', files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],
+    format: 1, version: '0.1.0', leftOut: [], books: [], files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],
     postgres: { migrations: [], tables: {} }, clickhouse: { migrations: [], tables: {} }
   }
   const read = async (manifest: unknown): Promise<unknown> =>
@@ -109,7 +109,7 @@ async function makeBase (
 }
 
 const MANIFEST = JSON.stringify({
-  format: 1, version: '0.1.0', files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],
+  format: 1, version: '0.1.0', leftOut: [], books: [], files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],
   postgres: { migrations: [], tables: {} }, clickhouse: { migrations: [], tables: {} }
 })
 

@@ -102,11 +102,12 @@ const incomplete = (why: string, cause?: unknown): MillraceError => new Millrace
 /** @returns undefined when the text is not a manifest of any version. */
 function parseManifest (text: string): BackupManifest | undefined {
   try {
-    const manifest = JSON.parse(text) as BackupManifest | null
-    const isWhole = Array.isArray(manifest?.files) && [manifest.clickhouse, manifest.postgres].every((database) =>
-      Array.isArray(database?.migrations) && typeof database.tables === 'object')
+    const manifest = JSON.parse(text) as BackupManifest
+    const { files, leftOut, books, clickhouse, postgres } = manifest
+    const isWhole = [files, leftOut, books, clickhouse.migrations, postgres.migrations].every(Array.isArray) &&
+      [clickhouse, postgres].every(({ tables }) => typeof tables === 'object')
     // A restore copies it, so it must be one of those whose checksums are verified.
-    return isWhole && manifest.files.some(({ path }) => path === 'credentials.json') ? manifest : undefined
+    return isWhole && files.some(({ path }) => path === 'credentials.json') ? manifest : undefined
   } catch {
     return undefined
   }
