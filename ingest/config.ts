@@ -6,7 +6,7 @@ export type IngestConfig = ReturnType<typeof loadIngestConfig>
 /** @throws {SettingsError} listing every problem of the environment. */
 export function loadIngestConfig (env: NodeJS.ProcessEnv) {
   const settings = loadSettings(env, [
-    'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'MILLRACE_OLD_NATS_SERVER',
+    'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL',
     'DATABASE_URL',
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS', 'MILLRACE_TRUSTED_PROXIES',
@@ -20,7 +20,6 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv) {
     apiUrl: settings.MILLRACE_API_URL,
     logLevel: settings.MILLRACE_LOG_LEVEL,
     natsUrl: settings.NATS_URL,
-    oldNatsServer: settings.MILLRACE_OLD_NATS_SERVER,
     databaseUrl: settings.DATABASE_URL,
     streams: {
       partitions: settings.MILLRACE_PARTITIONS,

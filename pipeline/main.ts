@@ -147,7 +147,7 @@ async function connectStores (config: PipelineConfig, logger: Logger): Promise<A
   versions: ServerVersions, shardsUrl: string
 }> {
   const connection = await connectNats({ url: config.natsUrl, name: 'pipeline', logger, waitForServer: true })
-  const versions = followServerVersions(connection, { old: config.oldNatsServer, logger })
+  const versions = followServerVersions(connection, logger)
   await versions.refuseOld()
   await retryAtStart(() => ensureStreams(connection, config.streams), logger)
   // Tables are changed where they are; events are written to and looked up in all shards.

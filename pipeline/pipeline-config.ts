@@ -9,7 +9,7 @@ const LEAST_RETENTION_DAYS = 32
 /** @throws {SettingsError} listing every problem of the environment. */
 export function loadPipelineConfig (env: NodeJS.ProcessEnv) {
   const settings = loadSettings(env, [
-    'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'MILLRACE_OLD_NATS_SERVER',
+    'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL',
     'CLICKHOUSE_URL', 'DATABASE_URL',
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS',
@@ -23,7 +23,6 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv) {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PIPELINE_PORT },
     logLevel: settings.MILLRACE_LOG_LEVEL,
     natsUrl: settings.NATS_URL,
-    oldNatsServer: settings.MILLRACE_OLD_NATS_SERVER,
     clickhouseUrl: settings.CLICKHOUSE_URL,
     clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
     databaseUrl: settings.DATABASE_URL,

@@ -61,8 +61,6 @@ export const settings = {
     'Address of the embedded ClickHouse server; 0.0.0.0 lets BI tools on other machines in, without TLS.'),
   MILLRACE_CLICKHOUSE_MEMORY_BYTES: whole(0, { minimum: 0 },
     'Maximum memory of the embedded ClickHouse server, in bytes, 100,000,000 or more. 0: 60 % of the machine or container.'),
-  MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS: whole(60, { minimum: 1, maximum: 3600 },
-    'Seconds after which the embedded ClickHouse server resets a client that reads nothing, like http_send_timeout.'),
   MILLRACE_NATS_PORT: port(4222,
     'Port of the embedded nats-server.'),
   MILLRACE_POSTGRES_PORT: port(5433,
@@ -75,12 +73,6 @@ export const settings = {
   },
   MILLRACE_NATS_SERVER: formatted('path', '',
     'Path of a nats-server binary (2.15.1 or newer). Empty: from PATH or the cache, else downloaded.'),
-  MILLRACE_OLD_NATS_SERVER: oneOf(['refuse', 'accept'], 'refuse',
-    'Whether to refuse or accept a nats-server older than 2.15.1, which may lose acknowledged events at a power cut.'),
-  MILLRACE_CLICKHOUSE_PASSWORD: text('',
-    'Password of user millrace on the embedded ClickHouse server. Empty: generated.'),
-  MILLRACE_CLICKHOUSE_ANALYST_PASSWORD: text('',
-    'Password of the read-only user analyst on the embedded ClickHouse server. Empty: generated.'),
 
   // Backups
   MILLRACE_BACKUP_FOLDER: formatted('path', '',

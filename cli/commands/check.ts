@@ -4,7 +4,7 @@ import { type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable }
 import { readStackState } from '../../embedded/data-dir/stack-access.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { OLDEST_NATS_SERVER } from '../../platform/nats/nats-server-floor.ts'
-import { findOldServers, judgeOldServers } from '../../platform/nats/server-versions.ts'
+import { explainOldServers, findOldServers } from '../../platform/nats/server-versions.ts'
 import {
   askEachNode, type ClusterNode, compareDefinitions, compareKeeper, compareMacros, compareNodes, compareReplicas,
   compareTables, COUNT_UNREPLICATED, type Definition, type Finding, judgeQuorum, LIST_NODES, listTablesOfNodes,
@@ -39,8 +39,8 @@ export function addCheckCommands (program: Command, context: CliContext): void {
       const { NATS_URL: url, MILLRACE_DATA_DIR: dataDir } = loadSettings(context.env, ['NATS_URL', 'MILLRACE_DATA_DIR'])
       const isDefault = (context.env.NATS_URL ?? '') === '' && (await readStackState(dataDir)).kind === 'none'
       if (isDefault) context.stderr.write(`NATS_URL is not set, and no stack was started on ${dataDir}: asking ${url}\n`)
-      const { refused } = judgeOldServers(await findOldServers(await context.nats()), 'refuse')
-      const found = refused === null ? ok(`every server that answers is ${OLDEST_NATS_SERVER} or newer`) : wrong(refused)
+      const old = explainOldServers(await findOldServers(await context.nats()))
+      const found = old === null ? ok(`every server that answers is ${OLDEST_NATS_SERVER} or newer`) : wrong(old)
       report(context, [{ ...found, subject: 'versions' }], json)
     })
 }

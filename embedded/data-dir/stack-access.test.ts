@@ -7,7 +7,7 @@ import { readProcessIdentity } from '../supervisor/processes/recorded-processes.
 import { lockDataDir } from './data-dir-lock.ts'
 import { findRunningStack, loadCredentials, readStackState } from './stack-access.ts'
 
-const NONE = { projectApiKey: '', personalApiKey: '', clickhousePassword: '', analystPassword: '' }
+const NONE = { projectApiKey: '', personalApiKey: '' }
 
 t.test('generates keys and passwords once and keeps them for the owner only', async (t) => {
   const dataDir = t.testdir()
@@ -19,15 +19,15 @@ t.test('generates keys and passwords once and keeps them for the owner only', as
   t.equal((await stat(path.join(dataDir, 'credentials.json'))).mode & 0o777, 0o600)
 })
 
-t.test('takes chosen keys on an empty data directory only, chosen ClickHouse passwords always', async (t) => {
+t.test('takes chosen keys on an empty data directory only', async (t) => {
   const dataDir = t.testdir()
   const chosen = { ...NONE, projectApiKey: 'phc_chosen', personalApiKey: 'phx_chosen' }
 
   const first = await loadCredentials(dataDir, chosen)
-  const second = await loadCredentials(dataDir, { ...NONE, projectApiKey: 'phc_other', analystPassword: 'chosen' })
+  const second = await loadCredentials(dataDir, { ...NONE, projectApiKey: 'phc_other' })
 
   t.match(first, { projectApiKey: 'phc_chosen', personalApiKey: 'phx_chosen' })
-  t.same(second, { ...first, analystPassword: 'chosen' })
+  t.same(second, first)
   t.notMatch(await readFile(path.join(dataDir, 'credentials.json'), 'utf8'), 'phc_other')
 })
 

@@ -40,8 +40,8 @@ export interface StackAddresses {
 /**
  * Reads `credentials.json` of the data directory, or writes it on the first start. Only its owner may read it.
  *
- * Chosen keys count on an empty data directory only, as the database already holds the others; chosen ClickHouse
- * passwords always count, as the embedded ClickHouse server learns them at each start.
+ * Chosen keys count on an empty data directory only, as the database already holds the others. The embedded ClickHouse
+ * server learns its passwords at each start, so an operator may change those in the file.
  */
 export async function loadCredentials (dataDir: string, chosen: StackSettings['chosen']): Promise<Credentials> {
   const file = path.join(dataDir, 'credentials.json')
@@ -56,8 +56,8 @@ export async function loadCredentials (dataDir: string, chosen: StackSettings['c
     projectApiKey: chosen.projectApiKey || mintKey('phc_'),
     personalApiKey: chosen.personalApiKey || mintKey('phx_'),
     postgresPassword: generatePassword(),
-    clickhousePassword: chosen.clickhousePassword || generatePassword(),
-    analystPassword: chosen.analystPassword || generatePassword()
+    clickhousePassword: generatePassword(),
+    analystPassword: generatePassword()
   }
   if (stored === undefined) {
     // On the disk before the stores are created with these passwords: nobody else knows them.
@@ -66,11 +66,7 @@ export async function loadCredentials (dataDir: string, chosen: StackSettings['c
     await flushFolder(dataDir)
   }
   await chmod(file, 0o600)
-  return {
-    ...credentials,
-    clickhousePassword: chosen.clickhousePassword || credentials.clickhousePassword,
-    analystPassword: chosen.analystPassword || credentials.analystPassword
-  }
+  return credentials
 }
 
 /**

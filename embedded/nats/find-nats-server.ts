@@ -4,15 +4,12 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { errorCode } from '../../engines/errors.ts'
 import { fetchDebianPackage } from '../supervisor/fetch-debian-package.ts'
-import { forgetsStreams, OLDEST_NATS_SERVER, type OldNatsServer, survivesPowerCut } from '../../platform/nats/nats-server-floor.ts'
+import { OLDEST_NATS_SERVER, survivesPowerCut } from '../../platform/nats/nats-server-floor.ts'
 import { compareVersions } from '../../schema/version.ts'
 import { findCacheDir } from '../data-dir/cache-dir.ts'
 import { ServiceStartError } from '../supervisor/processes/service.ts'
 
 const run = promisify(execFile)
-
-/** `sync_interval`, without which its configuration is not valid, came with this version. */
-const OLDEST_TO_ACCEPT = '2.10.0'
 
 /**
  * Releases of Debian whose nats-server is new enough; trixie's (2.10.27) is not. They run on Debian 12 (libc 2.34 or
@@ -23,8 +20,6 @@ const SUITES = ['forky', 'sid']
 export interface FindNatsServerOptions {
   /** A binary the operator chose (`MILLRACE_NATS_SERVER`); it is used or it is an error. */
   chosen?: string | undefined
-  /** Whether the chosen one may be older than `OLDEST_NATS_SERVER`. Default `refuse`. */
-  old?: OldNatsServer | undefined
   /** Searched for `PATH`, `XDG_CACHE_HOME` and `HOME`. */
   env: NodeJS.ProcessEnv
   /** Where the binary is kept when the user has no writable cache folder. */
@@ -35,15 +30,15 @@ export interface FindNatsServerOptions {
 }
 
 /**
- * Finds a nats-server that keeps the promise about power cuts: the chosen one, which may be older when that is
- * accepted, else the newest on PATH and in the user's cache folder, else one that is fetched into that.
+ * Finds a nats-server that keeps the promise about power cuts: the chosen one, else the newest on PATH and in the
+ * user's cache folder, else one that is fetched into that.
  *
  * @returns the path of the binary.
  * @throws {ServiceStartError} saying what to install and where to put it.
  */
 export async function findNatsServer (options: FindNatsServerOptions): Promise<string> {
   const { chosen, env } = options
-  if (chosen) return await takeChosen(chosen, options.old)
+  if (chosen) return await takeChosen(chosen)
 
   const cached = path.join(await findCacheDir(options), `nats-server-${process.platform}-${process.arch}`)
   const onPath = (env.PATH ?? '').split(path.delimiter).filter(Boolean).map((dir) => path.join(dir, 'nats-server'))
@@ -72,21 +67,12 @@ async function findNewest (candidates: readonly string[]): Promise<string | unde
   return newest?.binary
 }
 
-async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promise<string> {
+async function takeChosen (chosen: string): Promise<string> {
   const version = await readVersion(chosen)
   if (survivesPowerCut(version ?? '')) return chosen
-  if (version === undefined) throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is not a nats-server that can run here`)
-  if (compareVersions(version, OLDEST_TO_ACCEPT) < 0) {
-    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}: ${OLDEST_NATS_SERVER} or newer is needed, ` +
-      `and MILLRACE_OLD_NATS_SERVER=accept takes ${OLDEST_TO_ACCEPT} or newer`)
-  }
-  if (forgetsStreams(version)) {
-    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, which can forget whole streams, as 2.10.20 to 2.10.22 do: ` +
-      `use ${OLDEST_NATS_SERVER} or newer; no setting accepts it`)
-  }
-  if (old === 'accept') return chosen
-  throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, which may lose acknowledged events when the power is cut. ` +
-    `Use ${OLDEST_NATS_SERVER} or newer, or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts`)
+  throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is ${version === undefined
+    ? 'not a nats-server that can run here'
+    : `version ${version}, which may lose acknowledged events when the power is cut: use ${OLDEST_NATS_SERVER} or newer`}`)
 }
 
 /** `2.15.1`, or undefined when the file is not a nats-server that can run here. */
@@ -110,7 +96,7 @@ function explainMissing (cached: string, cause: unknown): string {
     ...why.split('\n').map((line) => `  ${line}`),
     'Do one of these:',
     '  put a nats-server release (one binary) on PATH',
-    '  set MILLRACE_NATS_SERVER=/path/to/nats-server; to an older one with MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts',
+    '  set MILLRACE_NATS_SERVER=/path/to/nats-server',
     `  copy it to ${cached}`,
     '  set NATS_URL to a running server'
   ].join('\n')

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { appendFile, mkdir, open, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { runAtIntervals } from '../../platform/intervals.ts'
-import { type OldNatsServer, readGreeting } from '../../platform/nats/nats-server-floor.ts'
+import { readGreeting } from '../../platform/nats/nats-server-floor.ts'
 import { MAX_MESSAGE_BYTES } from '../../schema/wire/streams.ts'
 import { startOnPort } from '../supervisor/ports.ts'
 import { type Service, type ServiceOptions, waitUntilReady } from '../supervisor/processes/service.ts'
@@ -12,8 +12,6 @@ import { findNatsServer } from './find-nats-server.ts'
 export interface NatsServerOptions extends ServiceOptions {
   /** Path of the binary; absent or empty: found as `findNatsServer` says. */
   binary?: string | undefined
-  /** Whether an older binary may be chosen. Default `refuse`. */
-  old?: OldNatsServer
   /**
    * True flushes a stream to the disk before each acknowledgement, so that it survives a power loss. False survives a
    * crash of the process, not of the machine, and is faster: tests. Default true.
@@ -48,8 +46,7 @@ const MAX_READ_BYTES = 1_048_576
 export async function startNatsServer (options: NatsServerOptions): Promise<Service> {
   const { dataDir } = options
   const binary = await findNatsServer({
-    chosen: options.binary, old: options.old, env: process.env, dataDir,
-    onFetch: options.onFetch, signal: options.signal
+    chosen: options.binary, env: process.env, dataDir, onFetch: options.onFetch, signal: options.signal
   })
   const folder = path.resolve(dataDir, 'nats')
   await mkdir(folder, { recursive: true })

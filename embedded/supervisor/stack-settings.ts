@@ -14,8 +14,7 @@ export interface Handover {
 
 /** Only the stack itself needs these; a tier that never sees a secret cannot leak it. */
 const NOT_FOR_TIERS: readonly string[] = [
-  'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_KEY', 'MILLRACE_CLICKHOUSE_PASSWORD',
-  'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD',
+  'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_KEY',
   // The API and the pipeline get it, and nobody else.
   'MILLRACE_CLICKHOUSE_ANALYST_URL',
   // The pipeline.
@@ -71,10 +70,8 @@ export function loadStackSettings (env: NodeJS.ProcessEnv) {
     clickhouseCluster: values.MILLRACE_CLICKHOUSE_CLUSTER,
     /** Of the embedded server; 0: a share of what there is. */
     clickhouseMemoryBytes: values.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
-    clickhouseSendTimeoutSeconds: values.MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS,
     // A bare name is looked for on PATH.
     natsServer: chosen.includes(path.sep) ? path.resolve(chosen) : chosen,
-    oldNatsServer: values.MILLRACE_OLD_NATS_SERVER,
     logLevel: values.MILLRACE_LOG_LEVEL,
     /** Schedule of backups; `folder` is empty without one. */
     backups: {
@@ -83,12 +80,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv) {
       timeOfDayMs: values.MILLRACE_BACKUP_TIME === '' ? null : Date.parse(`1970-01-01T${values.MILLRACE_BACKUP_TIME}Z`)
     },
     /** Chosen by the operator; empty: generated. */
-    chosen: {
-      projectApiKey: values.MILLRACE_PROJECT_API_KEY,
-      personalApiKey: values.MILLRACE_PERSONAL_API_KEY,
-      clickhousePassword: values.MILLRACE_CLICKHOUSE_PASSWORD,
-      analystPassword: values.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD
-    },
+    chosen: { projectApiKey: values.MILLRACE_PROJECT_API_KEY, personalApiKey: values.MILLRACE_PERSONAL_API_KEY },
     smtpUrl: values.MILLRACE_SMTP_URL,
     /** The environment the tiers start with, before their addresses are filled in. */
     env: tiersEnv

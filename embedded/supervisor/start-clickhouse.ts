@@ -17,8 +17,6 @@ export interface ClickHouseOptions extends ServiceOptions {
   host?: string
   /** Maximum memory in bytes. Default 0: a share of what there is. */
   memoryBytes?: number
-  /** How long a client may take nothing of its answer. Default: that of the setting. */
-  sendTimeoutSeconds?: number
   /** Lowest level of the log. Default `info`. */
   logLevel?: string
 }
@@ -88,15 +86,14 @@ function refuseMissingLibraries (): void {
   if (missing !== null) throw new ServiceStartError(missing)
 }
 
-function argumentsOf ({ dataDir, port, host, logLevel, memoryBytes, sendTimeoutSeconds }: ClickHouseOptions): string[] {
+function argumentsOf ({ dataDir, port, host, logLevel, memoryBytes }: ClickHouseOptions): string[] {
   const given = {
     'data-dir': dataDir,
     port,
     host,
     database: DATABASE,
     'log-level': logLevel,
-    'memory-bytes': memoryBytes,
-    'send-timeout-seconds': sendTimeoutSeconds
+    'memory-bytes': memoryBytes
   }
   const named = Object.entries(given).flatMap(([name, value]) => value === undefined ? [] : [`--${name}=${value}`])
   return ['--logins-on-stdin', ...named]

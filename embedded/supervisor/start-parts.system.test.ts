@@ -48,7 +48,7 @@ t.test('a login that the NATS of NATS_URL refuses ends the start with a sentence
 
 t.test('a NATS of NATS_URL that may lose events at a power cut ends the start, and each tier that hands events to it, with a sentence', async (t) => {
   const { url } = await startNatsOfVersion(t, (await startTestNats(t)).port, '2.10.27')
-  const sentence = /could not start: nats-server 2\.10\.27 at 127\.0\.0\.1:\d+ is older than 2\.15\.1 .* MILLRACE_OLD_NATS_SERVER=accept/
+  const sentence = /could not start: nats-server 2\.10\.27 at 127\.0\.0\.1:\d+ is older than 2\.15\.1 .* Replace it by 2\.15\.1 or newer/
   const main = runMain(t, { ...await chooseSettings(await makeDataDir(t)), NATS_URL: url })
 
   t.equal(await main.exited, 1)

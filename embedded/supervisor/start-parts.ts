@@ -9,7 +9,6 @@ import { startPostgres } from '../postgres/start-postgres.ts'
 import { askHttp, type Service, waitUntilReady } from './processes/service.ts'
 import type { PartHooks, StackParts, StopGroup } from './processes/supervise.ts'
 import type { StackSettings } from './stack-settings.ts'
-import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
 import { pickFreePort, toClientHost } from './ports.ts'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
@@ -57,14 +56,13 @@ export async function startServices (
 ): Promise<ServiceUrls> {
   const { dataDir, ports, external } = settings
 
-  if (external.natsUrl !== undefined) await checkNats(external.natsUrl, settings.oldNatsServer)
+  if (external.natsUrl !== undefined) await checkNats(external.natsUrl)
   const [natsUrl, clickhouseUrl, databaseUrl] = await Promise.all([
     external.natsUrl ?? startKept(parts, 'nats-server', ports.nats, async (port, hooks) => await startNatsServer({
       ...hooks,
       dataDir,
       port,
       binary: settings.natsServer,
-      old: settings.oldNatsServer,
       onFetch: () => progress.print('  nats-server is not on PATH: fetching it from the Debian mirror of this machine')
     })),
     external.clickhouseUrl ?? startKept(parts, 'clickhouse', ports.clickhouse, async (port, hooks) => await startClickHouse({
@@ -75,7 +73,6 @@ export async function startServices (
       password: credentials.clickhousePassword,
       analystPassword: credentials.analystPassword,
       memoryBytes: settings.clickhouseMemoryBytes,
-      sendTimeoutSeconds: settings.clickhouseSendTimeoutSeconds,
       logLevel: settings.logLevel
     })),
     external.databaseUrl ?? startKept(parts, 'postgres', ports.postgres, async (port, hooks) => await startPostgres({
@@ -92,7 +89,7 @@ export async function startServices (
  * @throws {MillraceError} when a server refuses the login or is too old. One that does not answer is waited for by the
  *   tiers.
  */
-async function checkNats (url: string, old: OldNatsServer): Promise<void> {
+async function checkNats (url: string): Promise<void> {
   // Only here: a supervisor that runs for years otherwise needs no client of NATS in its memory.
   const [{ connectNats, NatsLoginRefusedError }, { followServerVersions }, { createLogger }] = await Promise.all([
     import('../../platform/nats/connect-nats.ts'), import('../../platform/nats/server-versions.ts'), import('../../platform/logger.ts')
@@ -103,7 +100,7 @@ async function checkNats (url: string, old: OldNatsServer): Promise<void> {
     return null
   })
   try {
-    if (connection !== null) await followServerVersions(connection, { old, logger }).refuseOld()
+    if (connection !== null) await followServerVersions(connection, logger).refuseOld()
   } finally {
     await connection?.close()
   }

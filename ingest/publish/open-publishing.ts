@@ -53,7 +53,7 @@ export async function openPublishing (
 
   let warnings: WarningTotals | null = null
   const link = openStreamLink({
-    url: config.natsUrl, oldNatsServer: config.oldNatsServer, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS,
+    url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS,
     logger, onLetterStored: countStoredLetters(metrics, () => warnings)
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
-import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
 import { followServerVersions, type ServerVersions } from '../../platform/nats/server-versions.ts'
 import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
@@ -14,7 +13,6 @@ import { createPublishLetters, type LetterPublishing } from './quarantine.ts'
 
 export interface StreamLinkOptions {
   url: string
-  oldNatsServer: OldNatsServer
   limits: StreamLimits
   /** A message that is not acknowledged by then counts as not published, although it may be in the stream. */
   ackTimeoutMs: number
@@ -97,7 +95,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     const connected = await connectNats({ url: options.url, name: 'millrace-ingest', logger, waitForServer: true })
     if (closed.signal.aborted) return await connected.close()
     connection = connected
-    versions = followServerVersions(connected, { old: options.oldNatsServer, logger })
+    versions = followServerVersions(connected, logger)
     const publisher = createAcknowledgedPublisher(connected, options.ackTimeoutMs)
     publishMessage = createPublishLetters({
       publish: publisher.publish, hasRoom: createLetterRoom(connected), onStored: options.onLetterStored ?? (() => {})

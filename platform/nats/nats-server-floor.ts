@@ -10,23 +10,12 @@ import { compareVersions } from '../../schema/version.ts'
  */
 export const OLDEST_NATS_SERVER = '2.15.1'
 
-/** These forget whole streams, power cut or not: nothing accepts them. First and last of the range. */
-const FORGETFUL = ['2.10.20', '2.10.22'] as const
-
-/** What to do with an older one (`MILLRACE_OLD_NATS_SERVER`); `accept` withdraws the promise about power cuts. */
-export type OldNatsServer = 'refuse' | 'accept'
-
 /** How long a server may take to greet, in milliseconds; one that is down has nothing to lose now. */
 const GREETING_MS = 1000
 
 /** Whether a nats-server keeps what it acknowledged through a power cut. A version that cannot be read does not. */
 export function survivesPowerCut (version: string): boolean {
   return /^\d+\.\d+\.\d+/.test(version) && compareVersions(version, OLDEST_NATS_SERVER) >= 0
-}
-
-/** Whether a nats-server forgets whole streams, so that nobody may accept it. */
-export function forgetsStreams (version: string): boolean {
-  return compareVersions(version, FORGETFUL[0]) >= 0 && compareVersions(version, FORGETFUL[1]) <= 0
 }
 
 /** What a nats-server says of itself. */

@@ -5,19 +5,19 @@ import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import type { Logger } from '../logger.ts'
 import { connectNats, type NatsConnection } from './connect-nats.ts'
-import { forgetsStreams, type OldNatsServer, survivesPowerCut } from './nats-server-floor.ts'
+import { survivesPowerCut } from './nats-server-floor.ts'
 import { findOldServers, followServerVersions, type ServerVersions } from './server-versions.ts'
 
 const nats = await startTestNats(t)
 
 interface Followed extends ServerVersions { lines: string[], connection: NatsConnection }
 
-async function follow (t: TestContext, url: string, old: OldNatsServer): Promise<Followed> {
+async function follow (t: TestContext, url: string): Promise<Followed> {
   const lines: string[] = []
   const logger = { warn: (_: object, line: string) => lines.push(line), error: () => {} } as unknown as Logger
   const connection = await connectNats({ url, name: 'test', logger })
   t.teardown(async () => await connection.close())
-  return { ...followServerVersions(connection, { old, logger }), lines, connection }
+  return { ...followServerVersions(connection, logger), lines, connection }
 }
 
 t.test('the floor is 2.15.1; what has no version is below it', async (t) => {
@@ -26,7 +26,7 @@ t.test('the floor is 2.15.1; what has no version is below it', async (t) => {
 })
 
 t.test('the server that the tests run on is new enough', async (t) => {
-  const { refuseOld, part, lines } = await follow(t, nats.url, 'refuse')
+  const { refuseOld, part, lines } = await follow(t, nats.url)
 
   await refuseOld()
 
@@ -36,54 +36,33 @@ t.test('the server that the tests run on is new enough', async (t) => {
 
 t.test('an old one is refused, and the sentence says what to do', async (t) => {
   const { url } = await startNatsOfVersion(t, nats.port, '2.10.27')
-  const { refuseOld } = await follow(t, url, 'refuse')
+  const { refuseOld } = await follow(t, url)
 
   await t.rejects(refuseOld(), {
     code: 'MILLRACE_NATS_SERVER_TOO_OLD',
     message: `nats-server 2.10.27 at ${url.slice('nats://'.length)} is older than 2.15.1 and may lose acknowledged events when the power is cut. ` +
-      'Replace it by 2.15.1 or newer, or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts'
+      'Replace it by 2.15.1 or newer'
   })
 })
 
-t.test('an old one that is accepted withdraws the promise in health and log, until it is replaced', async (t) => {
-  const old = await startNatsOfVersion(t, nats.port, '2.10.27')
-  const { refuseOld, part, lines } = await follow(t, old.url, 'accept')
-
-  await refuseOld()
-
-  t.match(part(), { healthy: true, withdrawn: /^nats-server 2\.10\.27 at .* may lose acknowledged events when the power is cut$/ })
-  t.match(lines, [/^the promise about power cuts is withdrawn: nats-server 2\.10\.27/])
-  old.become('2.15.1')
-  await waitFor(async () => part().withdrawn === null)
-})
-
-t.test('2.10.20 to 2.10.22, which forget streams, are refused by name, whatever is accepted', async (t) => {
-  for (const version of ['2.10.20', '2.10.21', '2.10.22']) t.ok(forgetsStreams(version), version)
-  for (const version of ['2.10.19', '2.10.23', '2.10.27', '2.15.1', '', 'dev']) t.notOk(forgetsStreams(version), version)
-  const { url } = await startNatsOfVersion(t, nats.port, '2.10.22')
-  const { refuseOld, part } = await follow(t, url, 'accept')
-
-  await t.rejects(refuseOld(), {
-    code: 'MILLRACE_NATS_SERVER_TOO_OLD', message: /2\.10\.22 .* can forget whole streams.* no setting accepts it$/
-  })
-  t.match(part(), { healthy: false, withdrawn: /2\.10\.22/ })
-})
-
-t.test('one that becomes old while events flow makes the process unhealthy', async (t) => {
+t.test('one that becomes old while events flow withdraws the promise in health and log, until it is replaced', async (t) => {
   const server = await startNatsOfVersion(t, nats.port, '2.15.1')
-  const { refuseOld, part } = await follow(t, server.url, 'refuse')
+  const { refuseOld, part, lines } = await follow(t, server.url)
   await refuseOld()
 
   server.become('2.12.9')
 
   await waitFor(async () => !part().healthy)
-  t.match(part().withdrawn, /2\.12\.9/)
+  t.match(part().withdrawn, /^nats-server 2\.12\.9 at .* may lose acknowledged events when the power is cut/)
+  t.match(lines.at(-1), /^the promise about power cuts is withdrawn: nats-server 2\.12\.9/)
+  server.become('2.15.1')
+  await waitFor(async () => part().withdrawn === null)
 })
 
 t.test('others of NATS_URL count as well, each once by whatever address, and those that are down do not', async (t) => {
   const other = await startTestNats(t)
   const [old, same] = await Promise.all(['2.10.27', '2.10.27'].map(async (version) => await startNatsOfVersion(t, other.port, version)))
-  const { connection } = await follow(t, [nats.url, old!.url, same!.url, 'nats://127.0.0.1:9'].join(), 'refuse')
+  const { connection } = await follow(t, [nats.url, old!.url, same!.url, 'nats://127.0.0.1:9'].join())
 
   const found = await findOldServers(connection)
 

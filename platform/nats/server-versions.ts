@@ -4,7 +4,7 @@ import { MillraceError } from '../../engines/errors.ts'
 import type { HealthPart } from '../health-and-readiness.ts'
 import type { Logger } from '../logger.ts'
 import type { NatsConnection } from './connect-nats.ts'
-import { forgetsStreams, type Greeting, OLDEST_NATS_SERVER, type OldNatsServer, readGreeting, survivesPowerCut } from './nats-server-floor.ts'
+import { type Greeting, OLDEST_NATS_SERVER, readGreeting, survivesPowerCut } from './nats-server-floor.ts'
 
 /** A server that may lose acknowledged messages at a power cut. */
 export interface OldServer {
@@ -34,25 +34,23 @@ export async function findOldServers (connection: NatsConnection): Promise<OldSe
 
 /** Follows which servers a connection meets, for as long as it lives. */
 export interface ServerVersions {
-  /** @throws {MillraceError} `MILLRACE_NATS_SERVER_TOO_OLD` for an old one that is not accepted, or forgets streams. */
+  /** @throws {MillraceError} `MILLRACE_NATS_SERVER_TOO_OLD` for an old one. */
   refuseOld: () => Promise<void>
   /** Of `/_health`: `withdrawn` says why the promise about power cuts does not hold; null while it does. */
   part: () => HealthPart
 }
 
 /** Looks at the servers again whenever the connection, or its cluster, gets another one; logs those that are old. */
-export function followServerVersions (
-  connection: NatsConnection, { old, logger }: { old: OldNatsServer, logger: Logger }
-): ServerVersions {
-  let verdict: Verdict = KEPT
+export function followServerVersions (connection: NatsConnection, logger: Logger): ServerVersions {
+  let withdrawn: string | null = null
 
   async function look (): Promise<void> {
     const found = await findOldServers(connection)
-    const next = judgeOldServers(found, old)
-    if (next.withdrawn !== null && next.withdrawn !== verdict.withdrawn) {
-      logger.warn({ servers: found }, `the promise about power cuts is withdrawn: ${next.withdrawn}`)
+    const before = withdrawn
+    withdrawn = explainOldServers(found)
+    if (withdrawn !== null && withdrawn !== before) {
+      logger.warn({ servers: found }, `the promise about power cuts is withdrawn: ${withdrawn}`)
     }
-    verdict = next
   }
 
   async function follow (): Promise<void> {
@@ -63,35 +61,16 @@ export function followServerVersions (
   return {
     async refuseOld () {
       await look()
-      if (verdict.refused !== null) throw new MillraceError('MILLRACE_NATS_SERVER_TOO_OLD', verdict.refused)
+      if (withdrawn !== null) throw new MillraceError('MILLRACE_NATS_SERVER_TOO_OLD', withdrawn)
     },
-    part: () => ({ name: 'nats version', healthy: verdict.refused === null, withdrawn: verdict.withdrawn })
+    part: () => ({ name: 'nats version', healthy: withdrawn === null, withdrawn })
   }
 }
 
-/** What old servers mean for the promise about power cuts. */
-interface Verdict {
-  withdrawn: string | null
-  /** Why they are not accepted, and what to do. */
-  refused: string | null
-}
-
-const KEPT: Verdict = { withdrawn: null, refused: null }
-
-/** @param found  Those that are too old. */
-export function judgeOldServers (found: readonly OldServer[], old: OldNatsServer): Verdict {
-  const forgetful = found.filter(({ version }) => forgetsStreams(version))
-  if (forgetful.length > 0) {
-    const withdrawn = `nats-server ${nameServers(forgetful)} can forget whole streams, as 2.10.20 to 2.10.22 do`
-    return { withdrawn, refused: `${withdrawn}. Replace it by ${OLDEST_NATS_SERVER} or newer; no setting accepts it` }
-  }
-  if (found.length === 0) return KEPT
-  const withdrawn = `nats-server ${nameServers(found)} is older than ${OLDEST_NATS_SERVER} and may lose acknowledged events when the power is cut`
-  const refused = `${withdrawn}. Replace it by ${OLDEST_NATS_SERVER} or newer, ` +
-    'or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts'
-  return { withdrawn, refused: old === 'accept' ? null : refused }
-}
-
-function nameServers (servers: readonly OldServer[]): string {
-  return servers.map(({ server, version }) => `${version || 'of an unknown version'} at ${server}`).join(', ')
+/** Why the promise about power cuts does not hold, and what to do; null if none is too old. */
+export function explainOldServers (found: readonly OldServer[]): string | null {
+  if (found.length === 0) return null
+  const named = found.map(({ server, version }) => `${version || 'of an unknown version'} at ${server}`).join(', ')
+  return `nats-server ${named} is older than ${OLDEST_NATS_SERVER} and may lose acknowledged events when the power is cut. ` +
+    `Replace it by ${OLDEST_NATS_SERVER} or newer`
 }

@@ -97,7 +97,7 @@ export interface FaultServicesOptions {
   cluster: NatsCluster | null
   /** Serves as ClickHouse when it is not null. */
   lab: ClickHouseLab | null
-  /** Path of another nats-server, which may be an old one. */
+  /** Path of another nats-server. */
   natsServer?: string | undefined
 }
 
@@ -117,7 +117,7 @@ export async function startFaultServices (
   }
   const [nats, clickhouse, postgres] = await waitUntilIdle<[FaultService, FaultService, FaultService]>([
     cluster === null
-      ? keep('nats', async (options) => await startNatsServer({ ...options, binary: natsServer, old: 'accept' }))
+      ? keep('nats', async (options) => await startNatsServer({ ...options, binary: natsServer }))
       : Promise.resolve({ part: cluster.nodes[0]!, port: cluster.nodes[0]!.port, url: cluster.url }),
     lab === null
       ? keep('clickhouse', async (options) =>

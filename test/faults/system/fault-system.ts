@@ -70,7 +70,7 @@ export interface FaultSystemOptions {
   sharedPort?: boolean
   /** Default 1. */
   natsNodes?: 1 | 3
-  /** Path of another nats-server than the one that `npm start` runs; it may be an old one. */
+  /** Path of another nats-server than the one that `npm start` runs. */
   natsServer?: string | undefined
   /** A cluster of nats-servers flushes as well, as a single one always does. */
   durable?: boolean
@@ -140,8 +140,7 @@ async function start (options: FaultSystemOptions, closers: Closer[]): Promise<O
   const tierSettings = {
     MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES),
     MILLRACE_DEAD_LETTER_MAX_BYTES: String(FAULT_STREAM_BYTES / 4),
-    MILLRACE_STREAM_REPLICAS: String(natsNodes),
-    ...natsServer === undefined ? {} : { MILLRACE_OLD_NATS_SERVER: 'accept' }
+    MILLRACE_STREAM_REPLICAS: String(natsNodes)
   }
   const clockFile = (tier: string): string => path.join(dataDir, `clock-shift-${tier}`)
   const tiers = await startFaultTiers({

@@ -23,7 +23,7 @@ export interface NatsCluster {
 export interface NatsClusterOptions {
   dataDir: string
   nodes: 1 | 3
-  /** Path of another nats-server, which may be an old one. */
+  /** Path of another nats-server. */
   binary?: string | undefined
   /** Default false. */
   durable?: boolean
@@ -57,7 +57,6 @@ export async function startNatsCluster (
       serverName: name,
       durable,
       binary,
-      old: 'accept',
       ...count === 1 ? {} : { extraConfig: clusterConfig(index) }
     }))
     const own = routes.filter(({ from, to }) => from === index || to === index).map(({ proxy }) => proxy)
