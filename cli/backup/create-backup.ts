@@ -57,37 +57,26 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
     const isNew = await makeEmptyFolder(folder)
     try {
       await removeFrozenTables(path.join(dataDir, 'clickhouse'))
-      return await writeAll(context, addresses, { ...options, base })
+      const manifest = await copyAll(context, addresses, { ...options, base })
+      await refuseLostFiles(folder, manifest.files)
+      // Last: if a later step failed, a failed backup would look complete.
+      await writeManifest(folder, manifest)
+      return manifest
     } catch (error) {
+      const explained = await explainFailedWrite(folder, error)
+      // Room for others, above all on a full disk; and the command may be run again.
+      for (const name of await readdir(folder).catch(() => [])) {
+        await rm(path.join(folder, name), { recursive: true, force: true }).catch(() => {})
+      }
       // Stays when somebody put something into it, or when its disk cannot be written to any more.
       if (isNew) await rmdir(folder).catch(() => {})
-      throw error
+      throw explained
     }
   } catch (error) {
     // The snapshot is made of links in the data directory, for which its disk may have no room.
     throw error instanceof MillraceError ? error : await explainFailedStart(dataDir, error)
   } finally {
     lock.release()
-  }
-}
-
-type Writing = Omit<CreateBackupOptions, 'base'> & { base: BaseBackup | undefined }
-
-/** On failure leaves the folder empty: room for others, above all on a full disk, and the command may be run again. */
-async function writeAll (context: CliContext, addresses: StackAddresses, options: Writing): Promise<BackupManifest> {
-  const { folder } = options
-  try {
-    const manifest = await copyAll(context, addresses, options)
-    await refuseLostFiles(folder, manifest.files)
-    // Last: if a later step failed, a failed backup would look complete.
-    await writeManifest(folder, manifest)
-    return manifest
-  } catch (error) {
-    const explained = await explainFailedWrite(folder, error)
-    for (const name of await readdir(folder).catch(() => [])) {
-      await rm(path.join(folder, name), { recursive: true, force: true }).catch(() => {})
-    }
-    throw explained
   }
 }
 
@@ -107,7 +96,8 @@ async function explainFailedWrite (folder: string, cause: unknown): Promise<unkn
 }
 
 async function copyAll (
-  context: CliContext, addresses: StackAddresses, { dataDir, folder, base, storeMs }: Writing
+  context: CliContext, addresses: StackAddresses,
+  { dataDir, folder, base, storeMs }: Omit<CreateBackupOptions, 'base'> & { base: BaseBackup | undefined }
 ): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()

@@ -66,26 +66,19 @@ async function readAndFill (
   // Left by an interrupted restore.
   await endRecordedProcesses(dataDir)
   await clear(dataDir)
-  return { manifest, ...await fill(context, { dataDir, folder, manifest }) }
-}
-
-interface Filling { dataDir: string, folder: string, manifest: BackupManifest }
-
-/**
- * Fills an empty data directory; on failure leaves it empty, so that a partial restore is not taken for a whole one.
- */
-async function fill (context: CliContext, filling: Filling): Promise<LoadedBackup> {
-  const { dataDir } = filling
   try {
-    return await startAndLoad(context, filling)
+    return { manifest, ...await startAndLoad(context, { dataDir, folder, manifest }) }
   } catch (error) {
     const explained = await explainFailedStart(dataDir, error)
+    // A partial restore must not be taken for a whole one.
     await clear(dataDir)
     throw explained
   }
 }
 
-async function startAndLoad (context: CliContext, { dataDir, folder, manifest }: Filling): Promise<LoadedBackup> {
+async function startAndLoad (
+  context: CliContext, { dataDir, folder, manifest }: { dataDir: string, folder: string, manifest: BackupManifest }
+): Promise<LoadedBackup> {
   const record = openProcessRecord(dataDir)
   const progress = createProgress({ write: (text) => context.stderr.write(text) }, () => performance.now())
   const { signal } = new AbortController()

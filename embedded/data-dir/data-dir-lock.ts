@@ -6,26 +6,12 @@ import { type FileLock, makeFolder, tryLockFile } from '../../platform/durable-f
 import { explainUnusable } from './check-data-dir.ts'
 import { readProcessIdentity } from '../supervisor/processes/recorded-processes.ts'
 
-/** Another stack is running on the data directory. */
-export class DataDirLockedError extends MillraceError {
-  /** @param holder  Its process; undefined when that is in another container. */
-  constructor (dataDir: string, holder: number | undefined) {
-    super('MILLRACE_ALREADY_RUNNING', holder === undefined
-      ? `Millrace is already running on ${dataDir}, in another container. Stop that one, or use another volume to run a second one`
-      : `Millrace is already running on ${dataDir}, as process ${holder}. ` +
-        `Stop it with "kill ${holder}", or set another MILLRACE_DATA_DIR and other ports to run a second one`)
-    this.name = 'DataDirLockedError'
-  }
-}
-
-/** The data directory is a copy of one that was in use: its parts are not of one moment. */
-export class DataDirCopiedError extends MillraceError {
-  constructor (dataDir: string) {
-    super('MILLRACE_DATA_DIR_COPIED', `${dataDir} was copied while Millrace ran on the original, so its stores do not match each other, ` +
-      'and events may be missing or counted twice. Copy it again when Millrace is stopped, or take a backup with "npx millrace backup". ' +
-      `To use the copy nevertheless, remove ${path.join(dataDir, 'lock')}`)
-    this.name = 'DataDirCopiedError'
-  }
+/** @param holder  The process of the other stack; undefined when that is in another container. */
+function alreadyRunning (dataDir: string, holder: number | undefined): MillraceError {
+  return new MillraceError('MILLRACE_ALREADY_RUNNING', holder === undefined
+    ? `Millrace is already running on ${dataDir}, in another container. Stop that one, or use another volume to run a second one`
+    : `Millrace is already running on ${dataDir}, as process ${holder}. ` +
+      `Stop it with "kill ${holder}", or set another MILLRACE_DATA_DIR and other ports to run a second one`)
 }
 
 export interface DataDirLock {
@@ -49,9 +35,8 @@ const PAUSE_MS = 10
  * not remove it; it then names a process that no longer runs. It also has its own inode, by which a copy of a data
  * directory in use is known: a stopped one has no such file.
  *
- * @throws {DataDirLockedError} naming the holder.
- * @throws {DataDirCopiedError} for a copy of a data directory in use.
- * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` or `MILLRACE_DATA_DIR_FULL` when nothing can be written there.
+ * @throws {MillraceError} `MILLRACE_ALREADY_RUNNING` naming the holder, `MILLRACE_DATA_DIR_COPIED` for a copy of a data
+ *   directory in use, `MILLRACE_DATA_DIR_UNUSABLE` or `MILLRACE_DATA_DIR_FULL` when nothing can be written there.
  */
 export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
   try {
@@ -90,21 +75,23 @@ async function holdFile (dataDir: string): Promise<FileLock> {
     const held = tryLockFile(path.join(dataDir, HELD))
     if (held !== null) return held
     const holder = await readLockHolder(dataDir)
-    if (holder !== undefined || waitedMs >= MAX_WAIT_MS) throw new DataDirLockedError(dataDir, holder)
+    if (holder !== undefined || waitedMs >= MAX_WAIT_MS) throw alreadyRunning(dataDir, holder)
     await delay(PAUSE_MS)
   }
 }
 
 /**
  * A copy has another inode, and later times: both must differ, as some file systems number a file anew at each mount.
- *
- * @throws {DataDirCopiedError}
+ * The parts of such a copy are not of one moment.
  */
 async function refuseCopy (dataDir: string, file: string): Promise<void> {
   const { inode, writtenAt } = parseLock(await readLock(file))
   if (typeof inode !== 'number' || typeof writtenAt !== 'number') return
   const { ino, ctimeMs } = await stat(file)
-  if (ino !== inode && ctimeMs - writtenAt > COPY_AFTER_MS) throw new DataDirCopiedError(dataDir)
+  if (ino === inode || ctimeMs - writtenAt <= COPY_AFTER_MS) return
+  throw new MillraceError('MILLRACE_DATA_DIR_COPIED', `${dataDir} was copied while Millrace ran on the original, so its stores do not match each other, ` +
+    'and events may be missing or counted twice. Copy it again when Millrace is stopped, or take a backup with "npx millrace backup". ' +
+    `To use the copy nevertheless, remove ${file}`)
 }
 
 /** The id of the process that holds the data directory; undefined when none does, as after it was killed. */

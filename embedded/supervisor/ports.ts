@@ -1,4 +1,5 @@
 /** Ports: whether the chosen ones are free, and free ones for everything else. */
+import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { SettingsError } from '../../engines/errors.ts'
 import { describeListenError, type WantedAddress } from '../../platform/listen-errors.ts'
@@ -14,14 +15,8 @@ const PORTS = 12_000
 /** More than a process picks that runs for long: another one may begin where it did. */
 const ATTEMPTS = 1000
 
-/**
- * Distance between the first ports of processes with successive ids: the golden section of `PORTS`, which keeps a
- * few processes far apart whichever ids they have (Knuth, volume 3, 6.4). One that runs for long picks hundreds of
- * ports: at a small distance it would meet those of the next. Without a common divisor with `PORTS`.
- */
-const PORTS_PER_PROCESS = 7417
-
-let picked = 0
+/** Another one in each process, so that hardly any two try the same ports. */
+let next = randomInt(PORTS)
 
 /**
  * Checks that every chosen port is free, and that this machine has the addresses, before anything is started. Port 0
@@ -49,12 +44,11 @@ export async function checkPorts (settings: StackSettings): Promise<void> {
  * Finds a port of 127.0.0.1 on which nobody listens, and which no other process of Millrace is given while this one
  * runs. A process never gets the same port twice.
  *
- * Another program may still take it before it is used; on macOS another process of Millrace, too, which processes with
- * similar ids make rare by trying different ports.
+ * Another program may still take it before it is used; on macOS another process of Millrace, too.
  */
 export async function pickFreePort (): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const port = FIRST_PORT + (process.pid * PORTS_PER_PROCESS + picked++) % PORTS
+    const port = FIRST_PORT + next++ % PORTS
     if (await claimPort(port) && await isPortFree(port, '127.0.0.1')) return port
   }
   throw new Error(`found no free port in ${ATTEMPTS} attempts between ${FIRST_PORT} and ${FIRST_PORT + PORTS}`)

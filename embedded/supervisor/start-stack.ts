@@ -52,9 +52,9 @@ const ROTATE_INTERVAL_MS = 60_000
  * 5. tiers: pipeline and API at once, then ingest, which is the origin of both;
  * 6. the addresses are written for tools, and backups are made when they are due.
  *
- * @throws {DataDirLockedError} when a stack runs on the data directory.
- * @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore into it was interrupted,
- * `MILLRACE_DATA_DIR_FULL` or `MILLRACE_DATA_DIR_UNUSABLE` when it cannot be written to.
+ * @throws {MillraceError} `MILLRACE_ALREADY_RUNNING` when a stack runs on the data directory,
+ * `MILLRACE_RESTORE_UNFINISHED` when a restore into it was interrupted, `MILLRACE_DATA_DIR_FULL` or
+ * `MILLRACE_DATA_DIR_UNUSABLE` when it cannot be written to.
  * @throws {SettingsError} when a port is taken.
  * @throws {ServiceStartError} when a part does not come up. Whatever was started is ended first.
  */

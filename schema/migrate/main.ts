@@ -1,5 +1,5 @@
+import { MillraceError } from '../../engines/errors.ts'
 import { migrateAll } from './migrate-all.ts'
-import { MigrationError } from './read-migrations.ts'
 
 const { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster } = process.env
 if (!databaseUrl || !clickhouseUrl) {
@@ -11,7 +11,7 @@ const applied = await migrateAll({
   databaseUrl, clickhouseUrl, topology: cluster ? { cluster } : {},
   onCreated: (names) => created.push(...names)
 }).catch((error: unknown) => {
-  if (!(error instanceof MigrationError)) throw error
+  if (!(error instanceof MillraceError)) throw error
   process.stderr.write(`migrate: ${error.message}\n`)
   process.exit(1)
 })

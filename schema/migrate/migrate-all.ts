@@ -1,9 +1,10 @@
 import path from 'node:path'
 import { Client } from 'pg'
+import { MillraceError } from '../../engines/errors.ts'
 import type { ClickHouseTopology } from './clickhouse-topology.ts'
 import { migrateClickHouse } from './migrate-clickhouse.ts'
-import { readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending } from './read-migrations.ts'
-import { type Query, readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
+import { readAppliedOfPostgres, readMigrations, selectPending } from './read-migrations.ts'
+import { describeNewerDatabase, type Query, readSchemaVersion, recordSchemaVersion } from './schema-versions.ts'
 
 /** Any number, the same in every version: the advisory lock that makes migrating processes take turns. */
 const MIGRATION_LOCK = 4_725_371
@@ -26,7 +27,7 @@ export interface MigrateOptions {
  * and all but the first find nothing to do. A run that died half-way is continued by the next.
  *
  * @returns the names of the applied migrations, prefixed with their database.
- * @throws {MigrationError} when a database is newer than this version or a released migration was edited.
+ * @throws {MillraceError} when a database is newer than this version or a released migration was edited.
  */
 export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   const client = new Client({ connectionString: options.databaseUrl })
@@ -34,7 +35,9 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
   try {
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
     const query = askWith(client)
-    refuseToGoBack(await readSchemaVersion(query))
+    // Whether or not its migrations are unknown here: a release may have none.
+    const newer = describeNewerDatabase(await readSchemaVersion(query))
+    if (newer !== undefined) throw new MillraceError('MILLRACE_DATABASE_NEWER', newer.why)
     const { clickhouseUrl, topology = {}, only } = options
     const postgres = await migratePostgres(client, only?.postgres)
     const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse, options.onCreated)

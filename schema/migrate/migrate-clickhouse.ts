@@ -1,12 +1,13 @@
 import path from 'node:path'
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import { quoteString } from 'chdb-server/sql-lexer'
+import { MillraceError } from '../../engines/errors.ts'
 import {
   type ClickHouseTopology, databaseOfAllShards, distributedTables, type DistributedTablesOptions, ONLY_ACTIVE_NODES,
   renderClickHouseSql
 } from './clickhouse-topology.ts'
 import {
-  type AppliedMigration, listTables, type Migration, MigrationError, readMigrations, selectPending, splitStatements
+  type AppliedMigration, listTables, type Migration, readMigrations, selectPending, splitStatements
 } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
@@ -67,7 +68,7 @@ const VIEW = /^(?:CREATE MATERIALIZED VIEW IF NOT EXISTS|ALTER TABLE) (\w+_view)
  * @param only  Names of those to apply; absent: all.
  * @param onCreated  Called with the tables and views that some nodes of the cluster lacked.
  * @returns the names of the applied migrations.
- * @throws {MigrationError} `MILLRACE_MIGRATION_TOPOLOGY` for tables of one server on a cluster, and the reverse.
+ * @throws {MillraceError} `MILLRACE_MIGRATION_TOPOLOGY` for tables of one server on a cluster, and the reverse.
  */
 export async function migrateClickHouse (
   url: string, topology: ClickHouseTopology, only?: readonly string[], onCreated?: (names: string[]) => unknown
@@ -151,7 +152,7 @@ async function refuseOtherTopology (client: ClickHouseClient, { cluster }: Click
     format: 'JSONEachRow'
   })
   const [other] = await found.json<{ why: string }>()
-  if (other !== undefined) throw new MigrationError('MILLRACE_MIGRATION_TOPOLOGY', `the tables of this ClickHouse database are ${other.why}`)
+  if (other !== undefined) throw new MillraceError('MILLRACE_MIGRATION_TOPOLOGY', `the tables of this ClickHouse database are ${other.why}`)
 }
 
 /**

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { MillraceError } from '../../engines/errors.ts'
 import { describeVersion } from '../version.ts'
-import { describeNewerDatabase, type Query, type SchemaVersion } from './schema-versions.ts'
+import type { Query } from './schema-versions.ts'
 
 /** One migration file: `NNNN_verb_noun.sql`, never edited once released. */
 export interface Migration {
@@ -45,20 +45,6 @@ export interface AppliedMigration {
   checksum: string | null
 }
 
-/** The database was migrated by a newer Millrace or before the first release, or a released migration was edited. */
-export class MigrationError extends MillraceError {}
-
-/**
- * Refuses to migrate, or to plan a migration, where a later version did so, whether or not its migrations are among
- * those that this version does not know: a release may have none.
- *
- * @throws {MigrationError} `MILLRACE_DATABASE_NEWER` naming both versions.
- */
-export function refuseToGoBack (known: SchemaVersion | undefined): void {
-  const newer = describeNewerDatabase(known)
-  if (newer !== undefined) throw new MigrationError('MILLRACE_DATABASE_NEWER', newer.why)
-}
-
 /** Reads which migrations Postgres has, those included that a killed process of 0.1.0 left without a checksum. */
 export async function readAppliedOfPostgres (query: Query): Promise<AppliedMigration[]> {
   const read = async (table: string): Promise<Record<string, unknown>[]> => {
@@ -75,7 +61,7 @@ export async function readAppliedOfPostgres (query: Query): Promise<AppliedMigra
 /**
  * Returns the migrations that are still to be applied.
  *
- * @throws {MigrationError} when the database holds one that this version does not know, or knows with another content.
+ * @throws {MillraceError} when the database holds one that this version does not know, or knows with another content.
  */
 export function selectPending (
   database: string, migrations: readonly Migration[], applied: readonly AppliedMigration[]
@@ -84,11 +70,11 @@ export function selectPending (
   for (const { name, checksum } of applied) {
     const migration = known.get(name)
     if (migration === undefined) {
-      throw new MigrationError('MILLRACE_MIGRATION_UNKNOWN',
+      throw new MillraceError('MILLRACE_MIGRATION_UNKNOWN',
         `${database} has migration ${name}, which this version of Millrace, ${describeVersion()}, does not know: run the version that made it, or a newer one`)
     }
     if (checksum !== null && migration.checksum !== checksum) {
-      throw new MigrationError('MILLRACE_MIGRATION_CHANGED',
+      throw new MillraceError('MILLRACE_MIGRATION_CHANGED',
         `migration ${name} of ${database} is not the one that was applied: restore its file and add a new one`)
     }
   }
