@@ -1,10 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { clearScratch, openFolderTarget } from '../../pipeline/windows/export/export-target.ts'
-import { type PlannedRevision, writeRevision } from '../../pipeline/windows/export/write-revision.ts'
-import { createSemaphore } from '../../platform/semaphore.ts'
+import { readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { prepareLoad } from '../load/load-generator.ts'
 import { type BenchContext, type Figure, median, type Question } from '../question.ts'
 import { auditEvents, countEvents, cpuBetween, readTiers, waitUntilVisible } from '../read-stack.ts'
@@ -18,6 +13,8 @@ const MAX_MERGES_MS = 60_000
 
 /** Windows begin and end with a minute of the ledger, which is some seconds behind: an export would wait for it. */
 const [MINUTE_MS, BOOKS_MS] = [60_000, 12_000]
+/** Longest wait for an export, in milliseconds. */
+const MAX_EXPORT_MS = 120_000
 /** Exports of the same window, whose median counts. */
 const RUNS = 3
 /** Cores of the machine whose share is reported. */
@@ -32,14 +29,15 @@ export const exporting: Question = {
     const events = context.quick ? 200_000 : 1_000_000
     // Of a stack at rest, in microseconds a millisecond: what it spends beside the work.
     const startedAt = performance.now()
-    const idle = await measure(context, 0, async () => { await delay(REST_MS); return 0 })
+    const idle = await measure(context, 0, async () => { await delay(REST_MS) })
     const rest = idle / (performance.now() - startedAt)
     const from = new Date(Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS)
     const arrival = await measure(context, rest, async () => {
       await send(context, events)
-      return await waitForMerges(context)
+      await waitForMerges(context)
     })
     const to = new Date(Math.ceil(Date.now() / MINUTE_MS) * MINUTE_MS)
+    while ((await readCompleteThrough(context.stack.clickhouse) ?? from) < to) await delay(1000)
     await delay(BOOKS_MS)
     const runs: number[] = []
     for (let run = 0; run < RUNS; run++) {
@@ -59,25 +57,24 @@ export const exporting: Question = {
   }
 }
 
-/** CPU of the stack in microseconds, without what it spends at rest. The work returns that of this process. */
-async function measure ({ stack }: BenchContext, rest: number, work: () => Promise<number>): Promise<number> {
+/** CPU of the stack in microseconds, without what it spends at rest. That of this process does not count. */
+async function measure ({ stack }: BenchContext, rest: number, work: () => Promise<void>): Promise<number> {
   const startedAt = performance.now()
   const before = readTiers(stack.supervisor.pid as number)
-  const own = await work()
+  await work()
   const spent = cpuBetween(before, readTiers(stack.supervisor.pid as number))
-  const all = Object.values(spent).reduce((sum, cpu) => sum + cpu, own)
+  const all = Object.values(spent).reduce((sum, cpu) => sum + cpu, 0)
   return all - rest * (performance.now() - startedAt)
 }
 
-/** Merges are a part of what events cost. @returns 0: the CPU of this process does not count. */
-async function waitForMerges ({ stack }: BenchContext): Promise<number> {
+/** Merges are a part of what events cost. */
+async function waitForMerges ({ stack }: BenchContext): Promise<void> {
   const deadline = performance.now() + MAX_MERGES_MS
   for (let quiet = 0; quiet < 5 && performance.now() < deadline; quiet++) {
     const [row] = await stack.select<{ merges: string }>('SELECT count() AS merges FROM system.merges')
-    if (row?.merges !== '0') quiet = 0
+    if (Number(row?.merges) !== 0) quiet = 0
     await delay(500)
   }
-  return 0
 }
 
 async function send ({ stack, port }: BenchContext, events: number): Promise<void> {
@@ -93,28 +90,27 @@ async function send ({ stack, port }: BenchContext, events: number): Promise<voi
   await auditEvents(stack, before, events)
 }
 
-/** @returns the CPU of this process, in microseconds. */
+/** Has the pipeline write the window, as a backfill of a paused export, of which nothing else is due. */
 async function exportWindow (
-  { stack: { sql, clickhouse } }: BenchContext, { from, to }: { from: Date, to: Date }, events: number
-): Promise<number> {
-  const root = await mkdtemp(path.join(tmpdir(), 'millrace-bench-export-'))
-  const [{ id }] = await sql<[{ id: number }]>`
-    INSERT INTO exports (project_id, name, schedule, target, tables)
-    VALUES (1, 'bench', 'hour', '{"kind":"folder"}', '["events"]') RETURNING id`
-  const [planned] = await sql<[PlannedRevision]>`
-    INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
-    VALUES (${id}, 'events', ${from}, ${to}, 0, 'schedule')
-    RETURNING id, table_name AS table, window_from AS from, window_to AS to, revision, reason, parts`
-  const target = openFolderTarget(root)
-  await clearScratch(target.scratch)
-  const before = process.cpuUsage()
-  await writeRevision(planned, { id, projectId: 1, folder: '1/bench', schedule: 'hour', filter: null, columns: {} }, {
-    sql, clickhouse, cluster: '', target, reading: createSemaphore({ limit: 1 }), signal: new AbortController().signal
+  { stack: { sql } }: BenchContext, { from, to }: { from: Date, to: Date }, events: number
+): Promise<void> {
+  const id = await sql.begin(async (transaction) => {
+    const [{ id }] = await transaction<[{ id: number }]>`
+      INSERT INTO exports (project_id, name, schedule, target, tables, paused)
+      VALUES (1, 'bench', 'hour', '{"kind":"folder"}', '["events"]', true) RETURNING id`
+    await transaction`
+      INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+      VALUES (${id}, 'events', ${from}, ${to}, 0, 'backfill')`
+    return id
   })
-  const { user, system } = process.cpuUsage(before)
-  const [{ rows }] = await sql<[{ rows: string }]>`SELECT rows FROM export_windows WHERE id = ${planned.id}`
-  if (Number(rows) !== events) throw new Error(`the export has ${rows} of ${events} events`)
+  const deadline = performance.now() + MAX_EXPORT_MS
+  for (;;) {
+    const [{ rows }] = await sql<[{ rows: string | null }]>`
+      SELECT CASE WHEN written_at IS NOT NULL THEN rows END AS rows FROM export_windows WHERE export_id = ${id}`
+    if (rows !== null && Number(rows) !== events) throw new Error(`the export has ${rows} of ${events} events`)
+    if (rows !== null) break
+    if (performance.now() > deadline) throw new Error(`the window was not exported within ${MAX_EXPORT_MS / 1000} s`)
+    await delay(500)
+  }
   await sql`DELETE FROM exports WHERE id = ${id}`
-  await rm(root, { recursive: true })
-  return user + system
 }
