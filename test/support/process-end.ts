@@ -33,3 +33,27 @@ export function createShared<T> (make: () => Promise<Made<T>>): (t: TestContext)
     return (await made).value
   }
 }
+
+/** What tests use one after another, when the last one has left it as new. */
+export interface Spares<T> {
+  take: () => T | undefined
+  /** Ends it where no further test comes. */
+  give: (value: T) => Promise<void>
+}
+
+/** Keeps what the files of this process use one after another; `end` ends what is left after the last file. */
+export function createSpares<T> (end: (value: T) => Promise<void>): (t: TestContext) => Promise<Spares<T>> {
+  return createShared(async () => {
+    const values: T[] = []
+    let isOpen = true
+    const give = async (value: T): Promise<void> => {
+      if (isOpen) values.push(value)
+      else await end(value)
+    }
+    const close = async (): Promise<void> => {
+      isOpen = false
+      for (const value of values) await end(value)
+    }
+    return { value: { take: () => values.pop(), give }, close }
+  })
+}

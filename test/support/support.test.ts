@@ -11,7 +11,7 @@ import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { runTestFiles, type TestResult } from '../test-pool.ts'
 import { askForService } from './shared-services.ts'
 import { createTestClickHouse, createTestPostgres } from './test-stores.ts'
-import { startTestNats } from './test-processes.ts'
+import { startTestNats, type TestNats } from './test-processes.ts'
 import { waitFor } from './wait-for.ts'
 
 const EVENT = {
@@ -127,11 +127,33 @@ t.test('starts a nats-server whose acknowledged messages survive a kill', async 
   t.equal(state.messages, 1)
 })
 
-t.test('leaves no nats-server behind', async (t) => {
-  let port = 0
-  await t.test('a test with a server of its own', async (t) => { port = (await startTestNats(t)).port })
+t.test('the nats-server of a test that has ended is as new for the next, or ended when it was changed', async (t) => {
+  // Where a file runs by itself, servers are lent again until this test ends.
+  await startTestNats(t)
+  const ports: number[] = []
+  const borrow = async (name: string, work: (nats: TestNats) => Promise<unknown>): Promise<void> => {
+    await t.test(name, async (t) => {
+      const nats = await startTestNats(t)
+      ports.push(nats.port)
+      const connection = await connect({ servers: nats.url })
+      const { streams } = await jetstreamManager(connection)
+      t.same(await streams.names().next(), [])
+      await streams.add({ name: 'FILLED', subjects: ['filled'] })
+      await connection.close()
+      await work(nats)
+    })
+  }
+  await borrow('fills it', async () => {})
+  await borrow('kills it', async (nats) => await nats.kill('SIGKILL'))
+  await borrow('stays connected', async ({ url }) => {
+    const connection = await connect({ servers: url, reconnect: false })
+    t.teardown(() => connection.close())
+  })
+  await borrow('gets another', async () => {})
 
-  await t.rejects(connectOnce(port), { code: 'ECONNREFUSED' })
+  t.equal(ports[0], ports[1])
+  t.equal(new Set(ports).size, 3)
+  await t.rejects(connectOnce(ports[1] ?? 0), { code: 'ECONNREFUSED' })
 })
 
 t.test('waits for a condition, and says which one did not come true', async (t) => {

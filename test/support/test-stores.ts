@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { ClickHouseError } from '@clickhouse/client'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type ClickHouse, connectClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { createShared } from './process-end.ts'
+import { createSpares } from './process-end.ts'
 import { askForService } from './shared-services.ts'
 import type { TestContext } from './test-context.ts'
 
@@ -16,15 +16,8 @@ export interface TestPostgres {
 /** The limit of the API, for flags, is too short where files of tests start and copy databases beside each other. */
 const CONNECT_TIMEOUT_MS = 30_000
 
-/** Databases of this process whose tests have ended, and which are as new. They are dropped after the last file. */
-const sparePostgres = createShared(async () => {
-  const spares = { isOpen: true, databases: [] as TestPostgres[] }
-  const close = async (): Promise<void> => {
-    spares.isOpen = false
-    for (const database of spares.databases) await dropPostgres(database)
-  }
-  return { value: spares, close }
-})
+/** Databases of this process whose tests have ended, and which are as new. */
+const sparePostgres = createSpares(dropPostgres)
 
 /**
  * Lends a migrated database to one test, on the Postgres of the run, with its pool of connections. After the test it is
@@ -34,12 +27,12 @@ const sparePostgres = createShared(async () => {
  */
 export async function createTestPostgres (t: TestContext): Promise<TestPostgres> {
   const spares = await sparePostgres(t)
-  const database = spares.databases.pop() ?? await copyPostgresDatabase()
+  const database = spares.take() ?? await copyPostgresDatabase()
   const fresh = await (freshState ??= readPostgresState(database.sql))
   t.teardown(async () => {
     database.sql.onStatement = undefined
     // What cannot be asked any more is not as new.
-    if (spares.isOpen && await emptyPostgres(database.sql, fresh).catch(() => false)) spares.databases.push(database)
+    if (await emptyPostgres(database.sql, fresh).catch(() => false)) await spares.give(database)
     else await dropPostgres(database)
   })
   return { ...database }
