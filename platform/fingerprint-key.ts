@@ -9,17 +9,13 @@ const RETRY_MS = 5000
 /** Longest reading, in milliseconds: events are stored without Postgres, so nobody may wait long for one that hangs. */
 const READ_TIMEOUT_MS = 2000
 
-/** The deployment's secret for fingerprints, which every process needs once. */
-export interface FingerprintKeyReader {
-  /** Null until it could be read. */
-  readonly current: FingerprintKey | null
-  /** The key after the first read; null if Postgres did not answer within two seconds. */
-  read: () => Promise<FingerprintKey | null>
-  stop: () => Promise<void>
-}
+export type FingerprintKeyReader = ReturnType<typeof openFingerprintKey>
 
-/** Reads the secret now, and again every few seconds until Postgres answered. */
-export function openFingerprintKey (sql: Sql, logger: Logger): FingerprintKeyReader {
+/**
+ * The deployment's secret for fingerprints, which every process needs once. Reads it now, and again every few seconds
+ * until Postgres answered.
+ */
+export function openFingerprintKey (sql: Sql, logger: Logger) {
   let current: FingerprintKey | null = null
   const { promise: tried, resolve: onTried } = Promise.withResolvers<undefined>()
   const loop = runAtIntervals({
@@ -36,8 +32,10 @@ export function openFingerprintKey (sql: Sql, logger: Logger): FingerprintKeyRea
     }
   })
   return {
-    get current () { return current },
-    async read () {
+    /** Null until it could be read. */
+    get current (): FingerprintKey | null { return current },
+    /** The key after the first read; null if Postgres did not answer within two seconds. */
+    async read (): Promise<FingerprintKey | null> {
       await tried
       return current
     },

@@ -1,9 +1,10 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type Readable, Transform } from 'node:stream'
+import { PassThrough, type Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { createZstdCompress } from 'node:zlib'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 
 /** A file of a backup; its path is relative to the folder. */
@@ -16,21 +17,38 @@ export interface BackupFile {
 /** Called with the number of bytes read, for a progress bar. */
 export type OnBytes = (bytes: number) => void
 
+/** A step of a pipeline that passes chunks on, and calls back with each. */
+export function tap (onChunk: (chunk: Buffer) => void) {
+  return async function * (chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const chunk of chunks) {
+      onChunk(chunk)
+      yield chunk
+    }
+  }
+}
+
 /**
  * Writes one file of a backup, readable only by its owner, and flushes it to the disk.
  *
- * @param options.transforms  Applied to the bytes on the way to the file, such as compression.
+ * @param options.onBytes  Called with the bytes of the source.
+ * @param options.isCompressed  By zstd.
  */
 export async function writeBackupFile (
-  folder: string, name: string, source: Readable, options: { transforms?: Transform[], onBytes?: OnBytes } = {}
+  folder: string, name: string, source: Readable, options: { onBytes?: OnBytes, isCompressed?: boolean } = {}
 ): Promise<BackupFile> {
-  const { transforms = [], onBytes } = options
+  const { onBytes = () => {}, isCompressed = false } = options
   const target = path.join(folder, name)
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 })
-  const tap = new ByteTap()
+  const hash = createHash('sha256')
+  let bytes = 0
+  const read = tap((chunk) => { onBytes(chunk.length) })
+  const written = tap((chunk) => {
+    bytes += chunk.length
+    hash.update(chunk)
+  })
   const out = createWriteStream(target, { mode: 0o600, flags: 'wx', flush: true })
-  await pipeline([source, new ByteTap(onBytes), ...transforms, tap, out])
-  return { path: name, bytes: tap.bytes, sha256: tap.digest() }
+  await pipeline(source, read, isCompressed ? createZstdCompress() : new PassThrough(), written, out)
+  return { path: name, bytes, sha256: hash.digest('hex') }
 }
 
 /**
@@ -42,45 +60,23 @@ export async function verifyBackupFiles (
   folder: string, files: readonly BackupFile[], onBytes: OnBytes
 ): Promise<void> {
   for (const file of files) {
-    const tap = new ByteTap(onBytes)
+    const hash = createHash('sha256')
     try {
-      await pipeline(createReadStream(path.join(folder, file.path)), tap, async (chunks) => {
-        for await (const chunk of chunks) void chunk
-      })
+      for await (const chunk of createReadStream(path.join(folder, file.path)) as AsyncIterable<Buffer>) {
+        hash.update(chunk)
+        onBytes(chunk.length)
+      }
     } catch (cause) {
       if (errorCode(cause) === 'EACCES') throw unreadable(path.join(folder, file.path), cause)
       throw damaged(folder, file, `cannot be read (${errorCode(cause)})`, cause)
     }
-    if (tap.digest() !== file.sha256) throw damaged(folder, file, 'does not match its checksum')
+    if (hash.digest('hex') !== file.sha256) throw damaged(folder, file, 'does not match its checksum')
   }
 }
 
 function damaged (folder: string, file: BackupFile, what: string, cause?: unknown): MillraceError {
   return new MillraceError('MILLRACE_BACKUP_DAMAGED', `the backup ${folder} is damaged: its file ${file.path} ${what}. Use another ` +
     'backup; backups that share the file with it (--base) have the same damage, copies on another disk do not', { cause })
-}
-
-/** Passes bytes on, and computes their number and checksum. */
-class ByteTap extends Transform {
-  bytes = 0
-  readonly #hash: Hash = createHash('sha256')
-  readonly #onBytes: OnBytes
-
-  constructor (onBytes: OnBytes = () => {}) {
-    super()
-    this.#onBytes = onBytes
-  }
-
-  override _transform (chunk: Buffer, _encoding: string, done: (error: null, chunk: Buffer) => void): void {
-    this.bytes += chunk.length
-    this.#hash.update(chunk)
-    this.#onBytes(chunk.length)
-    done(null, chunk)
-  }
-
-  digest (): string {
-    return this.#hash.digest('hex')
-  }
 }
 
 /**

@@ -12,20 +12,6 @@ import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.t
 import { type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseTable, hasPart, linkFromBase } from './backup-folder.ts'
 import { type LeftOut, listObjects, quoteTable, readDefinitions, restoreDefinitions } from './clickhouse-definitions.ts'
 
-/** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
-export interface FrozenTables {
-  about: BackupManifest['clickhouse']
-  leftOut: LeftOut[]
-  bytes: number
-  /** Files and folders of a copy, also of what the base has. */
-  files: number
-  /** Bytes of parts that the base does not have. */
-  newBytes: (base: BaseBackup | undefined) => number
-  /** Copies the parts; those that the base has become links to it, where the disk can. */
-  copyTo: (folder: string, options: { base?: BaseBackup | undefined, onBytes: OnBytes }) => Promise<CopiedParts>
-  release: () => Promise<void>
-}
-
 export interface CopiedParts {
   files: BackupFile[]
   /** Bytes of files that are links to the base. */
@@ -47,12 +33,13 @@ type TableName = Pick<ObjectRow, 'database' | 'name'>
 const FROZEN_BY_BACKUP = 'backup_'
 
 /**
- * Freezes all tables, one after the other. No insert may run meanwhile (see quiesce.ts).
+ * Freezes all tables, one after the other: a snapshot of their parts is hard links, which cost no space and never
+ * change. No insert may run meanwhile (see quiesce.ts).
  *
  * @param dataDir  Data folder of ClickHouse, on this machine.
  * @param id       Unique to this backup; letters, digits and `_`, which ClickHouse does not escape.
  */
-export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id: string): Promise<FrozenTables> {
+export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id: string) {
   const name = `${FROZEN_BY_BACKUP}${id}`
   const shadow = path.join(dataDir, 'shadow', name)
   const { definitions, tables, leftOut } = await readDefinitions(clickhouse, dataDir)
@@ -74,24 +61,28 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
     parts.push(...found.frozen)
     described[table.key] = found.about
   }
+  const about: BackupManifest['clickhouse'] = {
+    version: (await queryRows<{ version: string }>(clickhouse, READ_VERSION))[0]?.version ?? '',
+    ...describeMigrations(await queryRows(clickhouse, LIST_MIGRATIONS)),
+    tables: described,
+    definitions
+  }
   return {
-    about: {
-      version: (await queryRows<{ version: string }>(clickhouse, READ_VERSION))[0]?.version ?? '',
-      ...describeMigrations(await queryRows(clickhouse, LIST_MIGRATIONS)),
-      tables: described,
-      definitions
-    },
+    about,
     leftOut,
     bytes: parts.reduce((sum, part) => sum + sizeOf(part), 0),
+    /** Files and folders of a copy, also of what the base has. */
     files: parts.reduce((sum, { files }) => sum + files.length + 1, 0),
-    newBytes: (base) => parts.filter(({ name, sha256 }) => !hasPart(base, name, sha256))
+    /** Bytes of parts that the base does not have. */
+    newBytes: (base: BaseBackup | undefined): number => parts.filter(({ name, sha256 }) => !hasPart(base, name, sha256))
       .reduce((sum, part) => sum + sizeOf(part), 0),
-    async copyTo (target, { base, onBytes }) {
+    /** Copies the parts; those that the base has become links to it, where the disk can. */
+    async copyTo (target: string, options: Parameters<typeof copyPart>[2]): Promise<CopiedParts> {
       const copied: CopiedParts = { files: [], sharedBytes: 0 }
-      for (const part of parts) await copyPart(part, target, { base, onBytes }, copied)
+      for (const part of parts) await copyPart(part, target, options, copied)
       return copied
     },
-    async release () { await rm(shadow, { recursive: true, force: true }) }
+    async release (): Promise<void> { await rm(shadow, { recursive: true, force: true }) }
   }
 }
 
@@ -158,22 +149,17 @@ export async function removeFrozenTables (dataDir: string): Promise<void> {
   }
 }
 
-export interface RestoreTablesOptions {
-  folder: string
-  /** Data folder of ClickHouse, on this machine. */
-  dataDir: string
-  onPart: (part: string) => void
-}
-
 /**
  * Makes what users had in ClickHouse, and attaches the parts of a backup to the empty tables. Attaching does not
  * trigger materialized views: their tables have parts of their own in the backup.
  *
+ * @param options.dataDir  Data folder of ClickHouse, on this machine.
  * @returns what of users could not be restored.
  * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` when a table is missing or has another number of rows afterwards.
  */
 export async function restoreTables (
-  clickhouse: ClickHouse, about: BackupManifest['clickhouse'], { folder, dataDir, onPart }: RestoreTablesOptions
+  clickhouse: ClickHouse, about: BackupManifest['clickhouse'],
+  { folder, dataDir, onPart }: { folder: string, dataDir: string, onPart: (part: string) => void }
 ): Promise<LeftOut[]> {
   const { tables = [], views = [] } = Object.groupBy(about.definitions, ({ isView }) => isView === true ? 'views' : 'tables')
   const failed = await restoreDefinitions(clickhouse, dataDir, tables)

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
-import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { createZstdDecompress } from 'node:zlib'
 import { jetstream } from '@nats-io/jetstream'
 import { headers as createHeaders } from '@nats-io/transport-node'
 import { deadLetterSubject } from '../../schema/wire/streams.ts'
@@ -36,7 +36,7 @@ export async function backUpDeadLetters (
     }
   }
   const source = Readable.from(lines(), { objectMode: false })
-  const file = await writeBackupFile(folder, name, source, { transforms: [createZstdCompress()] })
+  const file = await writeBackupFile(folder, name, source, { isCompressed: true })
   return { file, letters, nextId }
 }
 

@@ -21,15 +21,6 @@ import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { restoreDeadLetters } from './dead-letters-backup.ts'
 import { restorePostgres } from './postgres-backup.ts'
 
-export interface LoadedBackup {
-  /** Those that were applied to data of an earlier version, prefixed with their database. */
-  migrations: string[]
-  /** What of users is in the backup and could not be restored, in words for people. */
-  leftOut: string[]
-  /** Erasures since the backup, which were carried out again. */
-  erased: number
-}
-
 /**
  * Loads a backup into empty services, and brings it to this version:
  *
@@ -44,7 +35,7 @@ export interface LoadedBackup {
 export async function loadBackup (
   context: CliContext, urls: ServiceUrls,
   { folder, manifest, clickhouseDir }: { folder: string, manifest: BackupManifest, clickhouseDir: string }
-): Promise<LoadedBackup> {
+) {
   const only = { postgres: manifest.postgres.migrations, clickhouse: manifest.clickhouse.migrations }
   await migrateAll({ ...urls, only })
   const sql = connectPostgres({ url: urls.databaseUrl, max: 2 })
@@ -72,7 +63,14 @@ export async function loadBackup (
     const root = loadSettings(context.env, ['MILLRACE_BACKUP_FOLDER']).MILLRACE_BACKUP_FOLDER
     const erased = await eraseAgain({ sql, clickhouse, nats }, foldersOfErasures(folder, root))
     await recordLoss(sql, { folder, manifest, leftOut })
-    return { migrations, leftOut, erased }
+    return {
+      /** Those that were applied to data of an earlier version, prefixed with their database. */
+      migrations,
+      /** What of users is in the backup and could not be restored, in words for people. */
+      leftOut,
+      /** Erasures since the backup, which were carried out again. */
+      erased
+    }
   } finally {
     await sql.end({ timeout: 1 })
     await clickhouse.close()

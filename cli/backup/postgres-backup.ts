@@ -1,11 +1,11 @@
 import { createReadStream } from 'node:fs'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { createZstdDecompress } from 'node:zlib'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { describeMigrations, POSTGRES } from '../../schema/backup-statements.ts'
-import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
+import { type BackupFile, type OnBytes, tap, writeBackupFile } from './backup-files.ts'
 import type { BackupManifest, Sequence } from './backup-folder.ts'
 import type { LeftOut } from './clickhouse-definitions.ts'
 
@@ -18,21 +18,14 @@ const LEFT_OUT = [
   'console_sessions', 'console_login_links', 'invitations', 'login_attempts'
 ]
 
-export interface PostgresBackup {
-  about: BackupManifest['postgres']
-  files: BackupFile[]
-  /** What users made, and the backup does not have. */
-  leftOut: LeftOut[]
-}
-
 /** Copies every table as the transaction sees it. The transaction must be repeatable read. */
-export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
+export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes) {
   const [{ version } = { version: '' }] = await sql.unsafe<{ version: string }[]>(POSTGRES.readVersion)
   const tables: BackupManifest['postgres']['tables'] = {}
   const files: BackupFile[] = []
   for (const { name, columns } of await listTables(sql)) {
     const source = await sql.copyTo(POSTGRES.copyOut(name, columns))
-    files.push(await writeBackupFile(folder, fileOf(name), source, { transforms: [createZstdCompress()], onBytes }))
+    files.push(await writeBackupFile(folder, fileOf(name), source, { isCompressed: true, onBytes }))
     const [{ rows } = { rows: 0 }] = await sql.unsafe<{ rows: number }[]>(POSTGRES.countRows(name))
     tables[name] = { columns, rows }
   }
@@ -42,6 +35,7 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
   return {
     about: { version, ...migrations, tables, sequences: [...sequences] },
     files,
+    /** What users made, and the backup does not have. */
     leftOut: others.map(({ what }) => ({ what: `Postgres: ${what} (only tables of the schema public are included)`, isLost: true }))
   }
 }
@@ -68,12 +62,8 @@ export async function restorePostgres (
         continue
       }
       const target = await transaction.copyFrom(POSTGRES.copyIn(name, columns))
-      await pipeline(createReadStream(path.join(folder, fileOf(name))), async function * (chunks) {
-        for await (const chunk of chunks) {
-          onBytes((chunk as Buffer).length)
-          yield chunk
-        }
-      }, createZstdDecompress(), target)
+      const read = tap((chunk) => { onBytes(chunk.length) })
+      await pipeline(createReadStream(path.join(folder, fileOf(name))), read, createZstdDecompress(), target)
       const [counted] = await transaction.unsafe<{ rows: number }[]>(POSTGRES.countRows(name))
       if (counted?.rows !== rows) throw new Error(`table ${name} of Postgres has ${counted?.rows} rows instead of ${rows}`)
     }

@@ -6,13 +6,6 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 
-export interface WaitUntilStoredOptions {
-  connection: NatsConnection
-  readSpoolBytes: () => Promise<number>
-  /** Gives up after this long, in milliseconds. */
-  timeoutMs: number
-}
-
 /** Interval of polling the spools and the streams, in milliseconds. */
 const POLL_INTERVAL_MS = 100
 
@@ -25,10 +18,12 @@ const WAIT_MS = 60_000
  *
  * All three streams are work queues: a message leaves when it is acknowledged, so the first sequence is their progress.
  *
+ * @param options.timeoutMs  Gives up after this long, in milliseconds.
  * @throws {MillraceError} `MILLRACE_BACKUP_WAIT_TIMEOUT` when `timeoutMs` is over; the message names what still waits.
  */
-export async function waitUntilStored (options: WaitUntilStoredOptions): Promise<void> {
-  const { connection, readSpoolBytes, timeoutMs } = options
+export async function waitUntilStored ({ connection, readSpoolBytes, timeoutMs }: {
+  connection: NatsConnection, readSpoolBytes: () => Promise<number>, timeoutMs: number
+}): Promise<void> {
   const deadline = performance.now() + timeoutMs
   const waitFor = async (what: string, isDone: () => Promise<boolean>): Promise<void> => {
     while (!await isDone()) {

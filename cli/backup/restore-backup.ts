@@ -11,15 +11,11 @@ import { loadStackSettings } from '../../embedded/supervisor/stack-settings.ts'
 import { startServices } from '../../embedded/supervisor/start-parts.ts'
 import { verifyBackupFiles } from './backup-files.ts'
 import { type BackupManifest, readManifest, refuseNestedRestore } from './backup-folder.ts'
-import { loadBackup, type LoadedBackup, refuseUnknownSchema } from './load-backup.ts'
+import { loadBackup, refuseUnknownSchema } from './load-backup.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
-
-export interface RestoredBackup extends LoadedBackup {
-  manifest: BackupManifest
-}
 
 /**
  * Restores a backup into an empty data directory: verifies every checksum, starts the services on the directory without
@@ -33,7 +29,7 @@ export interface RestoredBackup extends LoadedBackup {
  */
 export async function restoreBackup (
   context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
-): Promise<RestoredBackup> {
+) {
   await refuseNestedRestore({ dataDir, folder })
   await refuseUnlessEmpty(dataDir)
   const lock = await lockDataDir(dataDir)
@@ -56,7 +52,7 @@ export async function restoreBackup (
 
 async function readAndFill (
   context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
-): Promise<RestoredBackup> {
+) {
   const manifest = await readManifest(folder)
   // Refuse before gigabytes are read.
   await refuseUnknownSchema(manifest)
@@ -78,7 +74,7 @@ async function readAndFill (
 
 async function startAndLoad (
   context: CliContext, { dataDir, folder, manifest }: { dataDir: string, folder: string, manifest: BackupManifest }
-): Promise<LoadedBackup> {
+): ReturnType<typeof loadBackup> {
   const record = openProcessRecord(dataDir)
   const progress = createProgress({ write: (text) => context.stderr.write(text) }, () => performance.now())
   const { signal } = new AbortController()

@@ -11,8 +11,7 @@ import {
 } from '../../schema/move/move-statements.ts'
 import { EVENTS, isWhole, MOVED_TABLES, type MovedTable, VIEW_FED_TABLES } from '../../schema/move/moved-tables.ts'
 import {
-  compareEvents, countExtra, type DifferingEvents, type DifferingGroup, findDifferences, type Piece, planPieces,
-  timesOfShares
+  compareEvents, countExtra, type DifferingGroup, findDifferences, type Piece, planPieces, timesOfShares
 } from '../../schema/move/plan-move.ts'
 import { everyShard, listColumnNames, type MoveStore, transferRows } from './store.ts'
 
@@ -96,16 +95,11 @@ async function isMergedOnly (
   return (await proveMonth(sides, { ...span, groups })).differing.length === 0
 }
 
-export interface ProvenMonth {
-  groups: number
-  source: number
-  target: number
-  /** Superseded rows that the target has merged away are no difference. */
-  differing: DifferingEvents[]
-}
-
-/** Compares a month by day and event: counts and checksums of all columns. */
-export async function proveMonth ({ from, to }: MoveSides, span: EventsSpan): Promise<ProvenMonth> {
+/**
+ * Compares a month by day and event: counts and checksums of all columns. Superseded rows that the target has merged
+ * away are no difference.
+ */
+export async function proveMonth ({ from, to }: MoveSides, span: EventsSpan) {
   const columns = await listColumnNames(from, 'events')
   const ask = async (store: MoveStore, isMerged: boolean, of: EventsSpan): Promise<EventDigest[]> =>
     await read(store, 'events', digestEvents(columns, whereEvents(of), { isMerged }))

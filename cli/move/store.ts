@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { text } from 'node:stream/consumers'
 import { MillraceError } from '../../engines/errors.ts'
 import {
-  allShardsUrl, type ClickHouse, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
+  allShardsUrl, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
 } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/events/insert/insert-frames.ts'
 import type { ColumnOfTable } from '../../schema/backup-statements.ts'
@@ -18,27 +18,26 @@ const REQUEST_TIMEOUT_MS = 1_800_000
 /** As the pipeline inserts: the rows are one block with one token, confirmed when each shard has them. */
 const SETTINGS = { ...INSERT_SETTINGS[INSERT_SETTINGS_VERSION], distributed_foreground_insert: '1', log_comment: 'millrace move' }
 
-export interface MoveStore {
-  /** As in `CLICKHOUSE_URL`. */
-  url: string
-  /** Without its password. */
-  name: string
-  database: string
-  /** Empty: one server. */
-  cluster: string
-  local: ClickHouse
-  shards: ClickHouse
-  close: () => Promise<void>
-}
+export type MoveStore = ReturnType<typeof openMoveStore>
 
-export function openMoveStore (url: string, cluster: string): MoveStore {
+/**
+ * @param url      As in `CLICKHOUSE_URL`.
+ * @param cluster  Empty: one server.
+ */
+export function openMoveStore (url: string, cluster: string) {
   const options = { cluster, requestTimeoutMs: REQUEST_TIMEOUT_MS }
   const local = connectClickHouse({ ...options, url })
   const shards = connectClickHouse({ ...options, url: allShardsUrl(url, cluster) })
   const { host, pathname } = new URL(url)
   return {
-    url, name: `${host}${pathname}`, database: pathname.slice(1), cluster, local, shards,
-    close: async () => { await Promise.all([local.close(), shards.close()]) }
+    url,
+    /** Without its password. */
+    name: `${host}${pathname}`,
+    database: pathname.slice(1),
+    cluster,
+    local,
+    shards,
+    close: async (): Promise<void> => { await Promise.all([local.close(), shards.close()]) }
   }
 }
 

@@ -14,10 +14,6 @@ function alreadyRunning (dataDir: string, holder: number | undefined): MillraceE
       `Stop it with "kill ${holder}", or set another MILLRACE_DATA_DIR and other ports to run a second one`)
 }
 
-export interface DataDirLock {
-  release (): Promise<void>
-}
-
 /** Locked by the kernel while a stack runs: process numbers mean others in other containers. It is empty, and stays. */
 const HELD = 'lock.held'
 
@@ -38,7 +34,7 @@ const PAUSE_MS = 10
  * @throws {MillraceError} `MILLRACE_ALREADY_RUNNING` naming the holder, `MILLRACE_DATA_DIR_COPIED` for a copy of a data
  *   directory in use, `MILLRACE_DATA_DIR_UNUSABLE` or `MILLRACE_DATA_DIR_FULL` when nothing can be written there.
  */
-export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
+export async function lockDataDir (dataDir: string): ReturnType<typeof takeLock> {
   try {
     return await takeLock(dataDir)
   } catch (cause) {
@@ -47,7 +43,7 @@ export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
   }
 }
 
-async function takeLock (dataDir: string): Promise<DataDirLock> {
+async function takeLock (dataDir: string) {
   // Others may enter, but not list it: started by root, Postgres runs as another user.
   if (await makeFolder(path.resolve(dataDir))) await chmod(dataDir, 0o711)
   const file = path.join(dataDir, 'lock')
@@ -63,7 +59,7 @@ async function takeLock (dataDir: string): Promise<DataDirLock> {
     throw error
   }
   return {
-    async release () {
+    async release (): Promise<void> {
       await rm(file, { force: true })
       held.release()
     }

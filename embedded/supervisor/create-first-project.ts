@@ -2,15 +2,7 @@ import { createLoginLink } from '../../console/server/sessions.ts'
 import { hashPersonalKey, maskKey } from '../../schema/key-text.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 
-export interface FirstProject {
-  /** The key that SDKs use now; another than asked for when the database existed before. */
-  projectApiKey: string
-  /** False when the asked personal key is not in the database, so that it would be refused. */
-  knowsPersonalKey: boolean
-  created: boolean
-  /** Token of a link that logs in to the console once; null when the personal key is not known. */
-  loginLink: string | null
-}
+export type FirstProject = Awaited<ReturnType<typeof createFirstProject>>
 
 /** The link is used right after the start, if at all, in milliseconds. */
 const LOGIN_LINK_MS = 15 * 60_000
@@ -24,7 +16,7 @@ const LOGIN_LINK_MS = 15 * 60_000
  */
 export async function createFirstProject (
   options: { databaseUrl: string, projectApiKey: string, personalApiKey: string }
-): Promise<FirstProject> {
+) {
   const sql = connectPostgres({ url: options.databaseUrl, max: 1 })
   try {
     const created = await createUnlessAny(sql, options)
@@ -38,7 +30,15 @@ export async function createFirstProject (
     const loginLink = key === undefined
       ? null
       : await createLoginLink(sql, { personalKey: options.personalApiKey, lifetimeMs: LOGIN_LINK_MS, now: Date.now() })
-    return { projectApiKey: project?.api_key ?? '', knowsPersonalKey: key !== undefined, created, loginLink }
+    return {
+      /** The key that SDKs use now; another than asked for when the database existed before. */
+      projectApiKey: project?.api_key ?? '',
+      /** False when the asked personal key is not in the database, so that it would be refused. */
+      knowsPersonalKey: key !== undefined,
+      created,
+      /** Token of a link that logs in to the console once; null when the personal key is not known. */
+      loginLink
+    }
   } finally {
     await sql.end({ timeout: 1 })
   }

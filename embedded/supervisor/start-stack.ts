@@ -3,7 +3,7 @@ import path from 'node:path'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { checkPorts } from './ports.ts'
 import { prepareDatabases } from './prepare-databases.ts'
-import { type Credentials, loadCredentials, removeAddresses, type StackAddresses, writeAddresses } from '../data-dir/stack-access.ts'
+import { loadCredentials, removeAddresses, writeAddresses } from '../data-dir/stack-access.ts'
 import { checkRoom, explainFailedStart, refuseUnfinishedRestore, ROOM_OF_FIRST_START, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
 import { lockDataDir } from '../data-dir/data-dir-lock.ts'
 import type { Progress } from './progress.ts'
@@ -13,20 +13,7 @@ import type { StackSettings } from './stack-settings.ts'
 import { scheduleBackups } from './schedule-backups.ts'
 import { listErrors, startServices, startTiers } from './start-parts.ts'
 
-export interface Stack {
-  dataDir: string
-  addresses: StackAddresses
-  /** Where clients reach it: `MILLRACE_PUBLIC_URL`, else `addresses.baseUrl`. */
-  publicUrl: string
-  /** Logs in to the console, once, within a quarter of an hour; only its address when the personal key is not known. */
-  consoleUrl: string
-  credentials: Credentials
-  /** False when the database refuses the personal key of the credentials. */
-  knowsPersonalKey: boolean
-  isClickHouseEmbedded: boolean
-  /** Ends everything, sources first; resolves when no process is left. */
-  stop (): Promise<void>
-}
+export type Stack = Awaited<ReturnType<typeof startStack>>
 
 export interface StartStackOptions {
   settings: StackSettings
@@ -58,7 +45,7 @@ const ROTATE_INTERVAL_MS = 60_000
  * @throws {SettingsError} when a port is taken.
  * @throws {ServiceStartError} when a part does not come up. Whatever was started is ended first.
  */
-export async function startStack ({ settings, progress, signal, onForce }: StartStackOptions): Promise<Stack> {
+export async function startStack ({ settings, progress, signal, onForce }: StartStackOptions) {
   const { dataDir } = settings
   const lock = await lockDataDir(dataDir)
   const record = openProcessRecord(dataDir)
@@ -102,11 +89,15 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     return {
       dataDir,
       addresses,
+      /** Where clients reach it: `MILLRACE_PUBLIC_URL`, else `addresses.baseUrl`. */
       publicUrl,
+      /** Logs in to the console, once, within a quarter of an hour; only its address without a known personal key. */
       consoleUrl: `${publicUrl}/console${project.loginLink === null ? '' : `#login=${project.loginLink}`}`,
       credentials: { ...credentials, projectApiKey: project.projectApiKey },
+      /** False when the database refuses the personal key of the credentials. */
       knowsPersonalKey: project.knowsPersonalKey,
       isClickHouseEmbedded: settings.external.clickhouseUrl === undefined,
+      /** Ends everything, sources first; resolves when no process is left. */
       stop
     }
   } catch (error) {

@@ -5,30 +5,19 @@
 import { fieldsOf, itemsOf } from '../fields.ts'
 import { type Fields, refuse } from './posthog-project.ts'
 
-/** An experiment as the management API takes it. */
-export interface CarriedExperiment {
-  name: string
-  description: string
-  feature_flag_key: string
-  start_date: string | null
-  end_date: string | null
-  parameters: Record<string, unknown>
-  filters: Record<string, unknown>
-  secondary_metrics: unknown[]
-  archived: boolean
-}
-
 /** Of `parameters`, what results read here. The shape of the flag is the flag's. */
 const PARAMETERS = ['minimum_detectable_effect', 'recommended_sample_size']
 
 /**
+ * An experiment as the management API takes it.
+ *
  * @param flags  Keys of the flags that were carried over, by the key in PostHog.
  * @param notes  Gets a sentence for what is different here.
  * @throws {NotCarriedOverError} for a flag, a metric or a setting that is not carried over.
  */
 export function toExperiment (
   experiment: Fields, flags: ReadonlyMap<string, string>, notes: string[]
-): CarriedExperiment {
+) {
   const key = String(experiment['feature_flag_key'])
   const flag = flags.get(key) ?? refuse(`its flag ${key} was not imported`)
   const text = (name: string): string | null => typeof experiment[name] === 'string' ? experiment[name] : null

@@ -22,16 +22,7 @@ export interface CarriedNames {
   hasSameTimezone: boolean
 }
 
-/** A flag as the management API takes it. */
-export interface CarriedFlag {
-  key: string
-  name: string
-  filters: Record<string, unknown>
-  active: boolean
-  ensure_experience_continuity: boolean
-  evaluation_runtime: string
-  bucketing_identifier: string
-}
+export type CarriedFlag = ReturnType<typeof toFlag>
 
 const FLAG_FIELDS = [
   'id', 'key', 'name', 'filters', 'active', 'archived', 'deleted', 'ensure_experience_continuity', 'evaluation_runtime',
@@ -64,6 +55,8 @@ const BEHAVIOR_FIELDS = [
 const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'conditionHash']
 
 /**
+ * A flag as the management API takes it.
+ *
  * @param options.withContinuity  Also a flag with experience continuity: PostHog stores which id it hashes for
  *   each user, and does not export it.
  * @param options.notes  Called with each share that is written differently.
@@ -71,14 +64,14 @@ const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'cond
  */
 export function toFlag (
   flag: Fields, names: CarriedNames, { withContinuity, notes }: { withContinuity: boolean, notes: string[] }
-): CarriedFlag {
+) {
   requireKnown(flag, FLAG_FIELDS, 'the flag')
   if (typeof flag['key'] !== 'string') refuse('its key is no text')
   if (flag['archived'] === true) refuse('archived')
   if (flag['has_encrypted_payloads'] === true) refuse('its payloads are encrypted')
   const contexts = [flag['evaluation_contexts'] ?? [], flag['evaluation_tags'] ?? []].flat()
   if (contexts.length > 0) refuse(`limited to evaluation contexts (${contexts.map(String).join(', ')}), which are not supported`)
-  const carried: CarriedFlag = {
+  const carried = {
     key: String(flag['key']),
     name: typeof flag['name'] === 'string' ? flag['name'] : '',
     filters: cutShares(toFilters(flag['filters'], names), notes),

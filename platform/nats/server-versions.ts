@@ -32,16 +32,10 @@ export async function findOldServers (connection: NatsConnection): Promise<OldSe
   return [...servers.values()].filter(({ version }) => !survivesPowerCut(version))
 }
 
-/** Follows which servers a connection meets, for as long as it lives. */
-export interface ServerVersions {
-  /** @throws {MillraceError} `MILLRACE_NATS_SERVER_TOO_OLD` for an old one. */
-  refuseOld: () => Promise<void>
-  /** Of `/_health`: `withdrawn` says why the promise about power cuts does not hold; null while it does. */
-  part: () => HealthPart
-}
+export type ServerVersions = ReturnType<typeof followServerVersions>
 
 /** Looks at the servers again whenever the connection, or its cluster, gets another one; logs those that are old. */
-export function followServerVersions (connection: NatsConnection, logger: Logger): ServerVersions {
+export function followServerVersions (connection: NatsConnection, logger: Logger) {
   let withdrawn: string | null = null
 
   async function look (): Promise<void> {
@@ -59,11 +53,13 @@ export function followServerVersions (connection: NatsConnection, logger: Logger
 
   void follow()
   return {
-    async refuseOld () {
+    /** @throws {MillraceError} `MILLRACE_NATS_SERVER_TOO_OLD` for an old one. */
+    async refuseOld (): Promise<void> {
       await look()
       if (withdrawn !== null) throw new MillraceError('MILLRACE_NATS_SERVER_TOO_OLD', withdrawn)
     },
-    part: () => ({ name: 'nats version', healthy: withdrawn === null, withdrawn })
+    /** Of `/_health`: `withdrawn` says why the promise about power cuts does not hold; null while it does. */
+    part: (): HealthPart => ({ name: 'nats version', healthy: withdrawn === null, withdrawn })
   }
 }
 

@@ -1,18 +1,13 @@
 import { compareVersions, describeVersion, OLDEST_COMPATIBLE_VERSION, readCommit, readVersion } from '../version.ts'
 
-/** What `schema_versions` says of the newest version that migrated the databases. */
-export interface SchemaVersion {
-  version: string
-  /** Undefined where it was not known, and of 0.1.0, which did not record it. */
-  commit: string | undefined
-  oldestCompatible: string
-}
-
 /** Runs a query of Postgres with its parameters. */
 export type Query = (text: string, parameters?: unknown[]) => Promise<{ rows: Record<string, unknown>[] }>
 
-/** Undefined when no version recorded itself: an empty database, or one of before `schema_versions`. */
-export async function readSchemaVersion (query: Query): Promise<SchemaVersion | undefined> {
+/**
+ * What `schema_versions` says of the newest version that migrated the databases. Undefined when no version recorded
+ * itself: an empty database, or one of before that table.
+ */
+export async function readSchemaVersion (query: Query) {
   if (!await hasTable(query)) return undefined
   const { rows } = await query('SELECT * FROM schema_versions')
   // By version, not by time: the clock of a machine may have been wrong, and nothing goes back.
@@ -20,28 +15,23 @@ export async function readSchemaVersion (query: Query): Promise<SchemaVersion | 
   if (row === undefined) return undefined
   return {
     version: String(row.version),
+    /** Undefined where it was not known, and of 0.1.0, which did not record it. */
     commit: row.commit ? String(row.commit) : undefined,
     oldestCompatible: String(row.oldest_compatible)
   }
 }
 
-/** A database that a later version migrated, seen from this one. */
-export interface NewerDatabase {
-  /** Says both versions and what to do. */
-  why: string
-  /** Whether the processes of this version may go on beside those of the later one; migrate they never may. */
-  mayRun: boolean
-}
-
 /** Says whether a later version than this one migrated the databases; every program that refuses one asks here. */
-export function describeNewerDatabase (known: SchemaVersion | undefined): NewerDatabase | undefined {
+export function describeNewerDatabase (known: Awaited<ReturnType<typeof readSchemaVersion>>) {
   const own = readVersion()
   if (known === undefined || compareVersions(own, known.version) >= 0) return undefined
   const { version, commit, oldestCompatible } = known
   const mayRun = compareVersions(own, oldestCompatible) >= 0
   const works = mayRun ? '' : `, which works with ${oldestCompatible} and newer`
   return {
+    /** Whether the processes of this version may go on beside those of the later one; migrate they never may. */
     mayRun,
+    /** Says both versions and what to do. */
     why: `the database was migrated by Millrace ${describeVersion({ version, commit })}${works}, and this is ${describeVersion()}: run ${version}, or restore a backup of before the upgrade`
   }
 }

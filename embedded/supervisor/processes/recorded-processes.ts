@@ -13,19 +13,13 @@ interface RecordedProcess {
   stopSignal: NodeJS.Signals
 }
 
-/** The file that lists the processes of the stack, in case the stack itself cannot end them. */
-export interface ProcessRecord {
-  add (child: ManagedProcess): void
-  /** Resolves when the file lists everything that was added. */
-  written (): Promise<void>
-}
-
 /** As long as Ctrl-C may take. */
 const END_TIMEOUT_MS = 10_000
 
 const run = promisify(execFile)
 
-export function openProcessRecord (dataDir: string): ProcessRecord {
+/** The file that lists the processes of the stack, in case the stack itself cannot end them. */
+export function openProcessRecord (dataDir: string) {
   const file = fileIn(dataDir)
   const running = new Map<number, RecordedProcess>()
   let writing = Promise.resolve()
@@ -39,7 +33,7 @@ export function openProcessRecord (dataDir: string): ProcessRecord {
   }
 
   return {
-    add (child) {
+    add (child: ManagedProcess): void {
       writing = writing.then(async () => {
         const identity = await readProcessIdentity(child.pid)
         if (identity === undefined) return
@@ -51,7 +45,8 @@ export function openProcessRecord (dataDir: string): ProcessRecord {
         save()
       })
     },
-    async written () { await writing }
+    /** Resolves when the file lists everything that was added. */
+    async written (): Promise<void> { await writing }
   }
 }
 

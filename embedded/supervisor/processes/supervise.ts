@@ -19,15 +19,7 @@ export interface PartHooks {
   stopTimeoutMs: number
 }
 
-/** The processes of a stack: each kept running until all are stopped. */
-export interface StackParts {
-  /** Starts a part and keeps it running. Resolves with its first process once that is ready. */
-  start <P extends ManagedProcess>(
-    group: StopGroup, name: string, start: (hooks: PartHooks) => Promise<P>
-  ): Promise<P>
-  stop (): Promise<void>
-  kill (): void
-}
+export type StackParts = ReturnType<typeof createStackParts>
 
 interface KeptProcess {
   /** Stops it for good; resolves when it is gone. */
@@ -48,9 +40,10 @@ const LONGEST_PAUSE_MS = 10_000
 /** A part that ran this long is healthy: the pause starts over. */
 const HEALTHY_AFTER_MS = 30_000
 
+/** The processes of a stack: each kept running until all are stopped. */
 export function createStackParts (
   { progress, signal, onSpawn }: { progress: Progress, signal: AbortSignal, onSpawn: (child: ManagedProcess) => void }
-): StackParts {
+) {
   const groups: Record<StopGroup, KeptProcess[]> = { sources: [], pipeline: [], services: [] }
   const alive = new Set<ManagedProcess>()
   const starting = new Set<Promise<unknown>>()
@@ -64,7 +57,10 @@ export function createStackParts (
   }
 
   return {
-    async start (group, name, start) {
+    /** Starts a part and keeps it running. Resolves with its first process once that is ready. */
+    async start<P extends ManagedProcess> (
+      group: StopGroup, name: string, start: (hooks: PartHooks) => Promise<P>
+    ): Promise<P> {
       const run = keepRunning({
         start: async (signal) => await start({ signal, onSpawn: watch, stopTimeoutMs: STOP_TIMEOUT_MS[group] }),
         onExit: (part, { code, signal }, restartInMs) => progress.print(
@@ -78,13 +74,13 @@ export function createStackParts (
       groups[group].push(kept)
       return first
     },
-    async stop () {
+    async stop (): Promise<void> {
       // A start that is cancelled stops its own process.
       stopping.abort()
       await Promise.allSettled(starting)
       for (const group of STOP_ORDER) await Promise.all(groups[group].map(async (part) => { await part.stop() }))
     },
-    kill () {
+    kill (): void {
       for (const { pid } of alive) sendSignal(-pid, 'SIGKILL')
     }
   }
