@@ -102,7 +102,12 @@ export function createReporter (api: ManagementClient, of: ReporterOptions): Imp
         return
       }
       const last = { state: END_STATES[end.result.exitCode], result: describe(end.result, end.source, notices) }
-      const isReported = await repeat(async () => await report(last))
+      const givesUpAt = performance.now() + END_PATIENCE_MS
+      let isReported = await report(last)
+      while (!isReported && performance.now() < givesUpAt) {
+        await sleep(INTERVAL_MS)
+        isReported = await report(last)
+      }
       // Else the record would stay without its end: the same command goes on in it.
       if (isReported && end.result.exitCode !== 1) checkpoint.forget()
     }
@@ -115,16 +120,6 @@ function describeBegin (checkpoint: string, { source, mode, options, files }: Re
     options: options.slice(0, MOST.options).map(cut),
     file_count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
     files: files.slice(0, MOST.files).map(({ name, bytes }) => ({ name: cut(name), bytes }))
-  }
-}
-
-/** @returns whether it worked at last. */
-async function repeat (attempt: () => Promise<boolean>): Promise<boolean> {
-  const givesUpAt = performance.now() + END_PATIENCE_MS
-  for (;;) {
-    if (await attempt()) return true
-    if (performance.now() > givesUpAt) return false
-    await sleep(INTERVAL_MS)
   }
 }
 

@@ -9,7 +9,7 @@ import {
 import {
   type AppliedMigration, listTables, type Migration, readMigrations, selectPending, splitStatements
 } from './read-migrations.ts'
-import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
+import { ask, refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
 export const CLICKHOUSE_FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
 
@@ -90,10 +90,7 @@ export async function migrateClickHouse (
     const created = topology.cluster === undefined ? [] : await fillNewNodes(client, topology.cluster)
     if (created.length > 0) onCreated?.(created)
     // Of all nodes: what another one has just recorded may not be on this one yet.
-    const state = await client.query({
-      query: `SELECT DISTINCT name, checksum FROM ${everywhere(topology, 'schema_migrations')}`, format: 'JSONEachRow'
-    })
-    const applied = await state.json<AppliedMigration>()
+    const applied = await ask<AppliedMigration>(client, `SELECT DISTINCT name, checksum FROM ${everywhere(topology, 'schema_migrations')}`)
     const migrations = await readMigrations(CLICKHOUSE_FOLDER)
     const pending = selectPending('clickhouse', migrations, applied).filter(({ name }) => only?.includes(name) ?? true)
     for (const migration of pending) {
@@ -144,14 +141,10 @@ export function findMaterializedView (sql: string): string | null {
 
 /** No migration makes a table replicated, and a node that is not known as one would get tables of its own. */
 async function refuseOtherTopology (client: ClickHouseClient, { cluster }: ClickHouseTopology): Promise<void> {
-  const found = await client.query({
-    query: cluster === undefined
-      ? "SELECT 'of a cluster: set MILLRACE_CLICKHOUSE_CLUSTER' AS why FROM system.databases WHERE name = concat(currentDatabase(), '_all')"
-      : `SELECT 'of one server: name another database, and bring the events there by "millrace move clickhouse"' AS why FROM system.tables
-        WHERE database = currentDatabase() AND name = 'events' AND engine NOT LIKE 'Replicated%'`,
-    format: 'JSONEachRow'
-  })
-  const [other] = await found.json<{ why: string }>()
+  const [other] = await ask<{ why: string }>(client, cluster === undefined
+    ? "SELECT 'of a cluster: set MILLRACE_CLICKHOUSE_CLUSTER' AS why FROM system.databases WHERE name = concat(currentDatabase(), '_all')"
+    : `SELECT 'of one server: name another database, and bring the events there by "millrace move clickhouse"' AS why FROM system.tables
+      WHERE database = currentDatabase() AND name = 'events' AND engine NOT LIKE 'Replicated%'`)
   if (other !== undefined) throw new MillraceError('MILLRACE_MIGRATION_TOPOLOGY', `the tables of this ClickHouse database are ${other.why}`)
 }
 
@@ -163,26 +156,18 @@ async function refuseOtherTopology (client: ClickHouseClient, { cluster }: Click
  * counted twice. Only done while no node has an event: the view misses rows inserted meanwhile.
  */
 async function reattachView (client: ClickHouseClient, view: string, topology: ClickHouseTopology): Promise<void> {
-  const events = await client.query({
-    query: `SELECT 1 FROM ${everywhere(topology, 'events')} LIMIT 1`,
-    // A shard that does not answer may have events.
-    clickhouse_settings: { skip_unavailable_shards: 0 },
-    format: 'JSONEachRow'
-  })
-  if ((await events.json()).length > 0) return
+  // A shard that does not answer may have events.
+  const events = await ask(client, `SELECT 1 FROM ${everywhere(topology, 'events')} LIMIT 1`, {}, { skip_unavailable_shards: 0 })
+  if (events.length > 0) return
   await client.command({ query: renderClickHouseSql(`DETACH TABLE ${view} {{on_cluster}} SYNC`, topology) })
   await client.command({ query: renderClickHouseSql(`ATTACH TABLE IF NOT EXISTS ${view} {{on_cluster}}`, topology) })
 }
 
 /** Attaches a view that a killed migration left detached; a server that starts does so by itself. */
 async function attachLeftOver (client: ClickHouseClient, view: string, topology: ClickHouseTopology): Promise<void> {
-  const detached = await client.query({
-    query: `SELECT 1 FROM ${everywhere(topology, 'detached_tables', 'system')}
-      WHERE database = currentDatabase() AND table = {view: String}`,
-    query_params: { view },
-    format: 'JSONEachRow'
-  })
-  if ((await detached.json()).length === 0) return
+  const detached = await ask(client, `SELECT 1 FROM ${everywhere(topology, 'detached_tables', 'system')}
+    WHERE database = currentDatabase() AND table = {view: String}`, { view })
+  if (detached.length === 0) return
   await client.command({ query: renderClickHouseSql(`ATTACH TABLE IF NOT EXISTS ${view} {{on_cluster}}`, topology) })
 }
 
@@ -206,15 +191,11 @@ export async function flushInserts (
   client: ClickHouseClient, { migrations, topology }: { migrations: readonly Migration[], topology: ClickHouseTopology }
 ): Promise<string[]> {
   const names = ['schema_migrations', ...listTables(migrations)]
-  const result = await client.query({
-    query: `SELECT DISTINCT name FROM ${everywhere(topology, 'tables', 'system')}
-      WHERE database = currentDatabase() AND name IN {names: Array(String)} AND engine LIKE '%MergeTree'
-        AND position(engine_full, 'fsync_after_insert') = 0
-      ORDER BY name`,
-    query_params: { names },
-    format: 'JSONEachRow'
-  })
-  const tables = (await result.json<{ name: string }>()).map(({ name }) => name)
+  const found = await ask<{ name: string }>(client, `SELECT DISTINCT name FROM ${everywhere(topology, 'tables', 'system')}
+    WHERE database = currentDatabase() AND name IN {names: Array(String)} AND engine LIKE '%MergeTree'
+      AND position(engine_full, 'fsync_after_insert') = 0
+    ORDER BY name`, { names })
+  const tables = found.map(({ name }) => name)
   const all = { ...FLUSH_SETTINGS, ...topology.cluster === undefined ? {} : REPLICATED_SETTINGS }
   const settings = Object.entries(all).map(([name, value]) => `${name} = ${value}`).join(', ')
   for (const table of tables) {
@@ -241,14 +222,11 @@ const CREATE = /^CREATE (TABLE|MATERIALIZED VIEW|VIEW) (\S+)/
  */
 async function fillNewNodes (client: ClickHouseClient, cluster: string): Promise<string[]> {
   const nodes = `clusterAllReplicas(${quoteString(cluster)}`
-  const result = await client.query({
-    query: `SELECT name, any(create_table_query) AS statement FROM ${nodes}, system.tables)
-      WHERE database = currentDatabase() AND NOT startsWith(name, '.')
-      GROUP BY name, engine HAVING count() < (SELECT count() FROM ${nodes}, system.one))
-      ORDER BY indexOf(${`[${ORDER.map(quoteString).join()}]`}, engine), name`,
-    format: 'JSONEachRow'
-  })
-  const missing = await result.json<{ name: string, statement: string }>()
+  const missing = await ask<{ name: string, statement: string }>(client, `
+    SELECT name, any(create_table_query) AS statement FROM ${nodes}, system.tables)
+    WHERE database = currentDatabase() AND NOT startsWith(name, '.')
+    GROUP BY name, engine HAVING count() < (SELECT count() FROM ${nodes}, system.one))
+    ORDER BY indexOf(${`[${ORDER.map(quoteString).join()}]`}, engine), name`)
   for (const { statement } of missing) await client.command({ query: createEverywhere(statement, cluster) })
   return missing.map(({ name }) => name)
 }

@@ -1,4 +1,4 @@
-import type { createClient } from '@clickhouse/client'
+import type { ClickHouseSettings, createClient } from '@clickhouse/client'
 import { quoteIdentifier, quoteString } from 'chdb-server/sql-lexer'
 import { databaseOfAllShards, renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 
@@ -57,6 +57,11 @@ async function readColumns (
     ORDER BY position`)
 }
 
-async function ask<T> (client: ReturnType<typeof createClient>, query: string): Promise<T[]> {
-  return await (await client.query({ query, format: 'JSONEachRow' })).json<T>()
+/** The rows of a query, each an object by the names of its columns. */
+export async function ask<T> (
+  client: ReturnType<typeof createClient>, query: string, params: Record<string, unknown> = {},
+  settings: ClickHouseSettings = {}
+): Promise<T[]> {
+  const result = await client.query({ query, query_params: params, clickhouse_settings: settings, format: 'JSONEachRow' })
+  return await result.json<T>()
 }
