@@ -171,8 +171,7 @@ export async function restoreTables (
       if (failed.some((each) => each.table === table)) continue
       throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${named.name}`)
     }
-    await refuseOtherColumns(clickhouse, target, columns)
-    await addMissingColumns(clickhouse, target, columns)
+    await matchColumns(clickhouse, target, columns)
     // Merges would change the row counts before they are compared.
     await clickhouse.command({ query: setMerges(table, 'STOP') })
     for (const part of parts) {
@@ -198,27 +197,23 @@ async function readParts (clickhouse: ClickHouse, table: TableName, folder: stri
   return names
 }
 
-/** The files of a part fit only the columns that they were written from. */
-async function refuseOtherColumns (
-  clickhouse: ClickHouse, { database, name }: TableName, columns: ColumnOfTable[]
-): Promise<void> {
-  const types = new Map(columns.map(({ name, type }) => [name, type]))
-  for (const column of await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { database, name })) {
-    if (types.get(column.name) === column.type) continue
-    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${column.name} of ${name} is ${types.get(column.name) ?? 'missing'} in the ` +
-      `backup and ${column.type} in this version: restore it with the Millrace version that made it`)
-  }
-}
-
-/** Adds columns that no migration creates: those of promoted properties. */
-async function addMissingColumns (
-  clickhouse: ClickHouse, { database, name }: TableName, columns: ColumnOfTable[]
+/**
+ * Adds columns that no migration creates: those of promoted properties. The files of a part fit only the columns that
+ * they were written from.
+ */
+async function matchColumns (
+  clickhouse: ClickHouse, { database, name }: TableName, columns: readonly ColumnOfTable[]
 ): Promise<void> {
   const found = await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { database, name })
-  const present = new Set(found.map(({ name }) => name))
+  for (const { name: column, type } of found) {
+    const backedUp = columns.find((each) => each.name === column)?.type
+    if (backedUp === type) continue
+    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${column} of ${name} is ${backedUp ?? 'missing'} in the ` +
+      `backup and ${type} in this version: restore it with the Millrace version that made it`)
+  }
   const table = quoteTable({ database, name })
   for (const column of columns) {
-    if (!present.has(column.name)) await clickhouse.command({ query: addColumn(table, column) })
+    if (found.every((each) => each.name !== column.name)) await clickhouse.command({ query: addColumn(table, column) })
   }
 }
 
