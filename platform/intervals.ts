@@ -16,13 +16,7 @@ export interface IntervalOptions {
   stopWithinMs?: number
 }
 
-/** Work that is done at intervals. */
-export interface IntervalLoop {
-  /** Begins no further run. Resolves when the running one has ended, or after `stopWithinMs`. */
-  stop: () => Promise<void>
-  /** Cuts the pause short: the next run begins so long after the last began, in milliseconds. Not after a failure. */
-  soon: (ms: number) => void
-}
+export type IntervalLoop = ReturnType<typeof runAtIntervals>
 
 /** First and longest pause between tries, in milliseconds. Long enough to let an overloaded server breathe. */
 const FIRST_MS = 200
@@ -35,7 +29,7 @@ const JITTER = 0.05
  * The one loop for work at intervals: at once (or `firstAfterMs` later), then again and again until stopped. Never two
  * runs at a time; after failures the pause is at least `retryDelayMs`. Does not keep the process alive.
  */
-export function runAtIntervals (options: IntervalOptions): IntervalLoop {
+export function runAtIntervals (options: IntervalOptions) {
   const { everyMs, firstAfterMs = 0, run, logger, failure = 'a periodic task failed', stopWithinMs = 1000 } = options
   const stopped = new AbortController()
   const { signal } = stopped
@@ -78,11 +72,13 @@ export function runAtIntervals (options: IntervalOptions): IntervalLoop {
 
   const ended = loop()
   return {
-    soon (ms) {
+    /** Cuts the pause short: the next run begins so long after the last began, in ms. Not after a failure. */
+    soon (ms: number): void {
       askedAt = Math.min(askedAt, begunAt + ms)
       if (pausing !== null && askedAt < pausing.until) pausing.woken.abort()
     },
-    async stop () {
+    /** Begins no further run. Resolves when the running one has ended, or after `stopWithinMs`. */
+    async stop (): Promise<void> {
       stopped.abort()
       if (stopWithinMs === Infinity) return await ended
       const late = new AbortController()

@@ -1,17 +1,4 @@
-/** Limits how much work runs at once. */
-export interface Semaphore {
-  /**
-   * Runs work when a place is free, in the order in which it was asked for. Work whose turn comes after `maxWaitMs` is
-   * not begun, as nobody waits for its result any more.
-   *
-   * @throws {SemaphoreTimeoutError} and whatever the work throws.
-   */
-  run: <T>(work: () => Promise<T>) => Promise<T>
-  /** Takes a place at once; returns what gives it back, to be called once. Null when none is free. */
-  tryAcquire: () => (() => void) | null
-  /** Whether nothing runs. */
-  readonly isIdle: boolean
-}
+export type Semaphore = ReturnType<typeof createSemaphore>
 
 /** The request was abandoned while it was queued. */
 export class SemaphoreTimeoutError extends Error {
@@ -21,18 +8,16 @@ export class SemaphoreTimeoutError extends Error {
   }
 }
 
-export interface SemaphoreOptions {
-  /** Work that runs at once. */
-  limit: number
-  /** Longest time in the queue, in milliseconds. Default: none. */
-  maxWaitMs?: number
-  /** A monotonic clock, in milliseconds. */
-  now?: () => number
-}
-
+/**
+ * Limits how much work runs at once.
+ *
+ * @param options.maxWaitMs  Longest time in the queue, in milliseconds. Default: none.
+ * @param options.now  A monotonic clock, in milliseconds.
+ */
 export function createSemaphore (
-  { limit, maxWaitMs = Infinity, now = () => performance.now() }: SemaphoreOptions
-): Semaphore {
+  { limit, maxWaitMs = Infinity, now = () => performance.now() }:
+  { limit: number, maxWaitMs?: number, now?: () => number }
+) {
   const queue: (() => void)[] = []
   let running = 0
 
@@ -43,7 +28,13 @@ export function createSemaphore (
   }
 
   return {
-    async run (work) {
+    /**
+     * Runs work when a place is free, in the order in which it was asked for. Work whose turn comes after `maxWaitMs`
+     * is not begun, as nobody waits for its result any more.
+     *
+     * @throws {SemaphoreTimeoutError} and whatever the work throws.
+     */
+    async run<T> (work: () => Promise<T>): Promise<T> {
       const queuedAt = now()
       if (running < limit) running++
       else await new Promise<void>((resolve) => { queue.push(resolve) })
@@ -54,12 +45,14 @@ export function createSemaphore (
         release()
       }
     },
-    tryAcquire () {
+    /** Takes a place at once; returns what gives it back, to be called once. Null when none is free. */
+    tryAcquire (): (() => void) | null {
       if (running >= limit) return null
       running++
       return release
     },
-    get isIdle () {
+    /** Whether nothing runs. */
+    get isIdle (): boolean {
       return running === 0
     }
   }

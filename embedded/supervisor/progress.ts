@@ -1,10 +1,6 @@
 import { fchmodSync, fstatSync } from 'node:fs'
 
-export interface Progress {
-  /** Runs a step and reports it in one line when it is done. */
-  step <T>(name: string, run: () => Promise<T>): Promise<T>
-  print (text: string): void
-}
+export type Progress = ReturnType<typeof createProgress>
 
 /**
  * One line per finished step, with its duration. On a terminal, a last line names the running step.
@@ -14,7 +10,7 @@ export interface Progress {
  */
 export function createProgress (
   out: { write (text: string): unknown, isTTY?: boolean }, now: () => number
-): Progress {
+) {
   const isTerminal = out.isTTY === true
   const running = new Set<string>()
 
@@ -28,7 +24,8 @@ export function createProgress (
   }
 
   return {
-    async step (name, run) {
+    /** Runs a step and reports it in one line when it is done. */
+    async step<T> (name: string, run: () => Promise<T>): Promise<T> {
       const startedAt = now()
       running.add(name)
       showRunning()
