@@ -102,12 +102,7 @@ export function createReporter (api: ManagementClient, of: ReporterOptions): Imp
         return
       }
       const last = { state: END_STATES[end.result.exitCode], result: describe(end.result, end.source, notices) }
-      const givesUpAt = performance.now() + END_PATIENCE_MS
-      let isReported = await report(last)
-      while (!isReported && performance.now() < givesUpAt) {
-        await sleep(INTERVAL_MS)
-        isReported = await report(last)
-      }
+      const isReported = await repeat(async () => await report(last))
       // Else the record would stay without its end: the same command goes on in it.
       if (isReported && end.result.exitCode !== 1) checkpoint.forget()
     }
@@ -121,6 +116,16 @@ function describeBegin (checkpoint: string, { source, mode, options, files }: Re
     file_count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
     files: files.slice(0, MOST.files).map(({ name, bytes }) => ({ name: cut(name), bytes }))
   }
+}
+
+/** @returns whether it worked at last. */
+async function repeat (attempt: () => Promise<boolean>): Promise<boolean> {
+  const givesUpAt = performance.now() + END_PATIENCE_MS
+  while (!await attempt()) {
+    if (performance.now() > givesUpAt) return false
+    await sleep(INTERVAL_MS)
+  }
+  return true
 }
 
 /** The checkpoint of an import that is resumed, or a new one. @param identity  What has to be the same. */
