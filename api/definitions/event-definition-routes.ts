@@ -19,9 +19,7 @@ import { deleteDefinition, updateEventDefinition } from './write-definition.ts'
 
 const EVENT_TYPES = ['all', 'event', 'event_custom', 'event_posthog'] as const
 
-const EVENT_ORDERINGS = [
-  'name', '-name', 'volume_30_day', '-volume_30_day', 'last_seen_at', '-last_seen_at'
-] as const
+const EVENT_ORDERINGS = ['name', '-name', 'volume_30_day', '-volume_30_day', 'last_seen_at', '-last_seen_at'] as const
 
 const one = { $ref: 'EventDefinition#' }
 

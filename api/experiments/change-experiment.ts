@@ -40,9 +40,7 @@ interface Change extends FlagActor {
  *
  * @throws {HttpError} 400 with the words of docs/reference/contract/sdks.md 4.2.
  */
-export async function createExperiment (
-  sql: Sql, who: FlagActor, body: NewExperiment
-): Promise<Experiment> {
+export async function createExperiment (sql: Sql, who: FlagActor, body: NewExperiment): Promise<Experiment> {
   const start = parseIsoDateTime(body.start_date) ?? null
   const end = parseIsoDateTime(body.end_date) ?? null
   refuseEndBeforeStart(start, end)

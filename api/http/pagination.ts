@@ -9,14 +9,8 @@ const MAX_OFFSET = 2_147_483_647
 
 /** Query parameters of every list; spread into `properties` of the route's querystring schema. */
 export const pageQueryProperties = {
-  limit: {
-    type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT,
-    description: 'Items per page.'
-  },
-  offset: {
-    type: 'integer', minimum: 0, maximum: MAX_OFFSET, default: 0,
-    description: 'Items to skip.'
-  }
+  limit: { type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT, description: 'Items per page.' },
+  offset: { type: 'integer', minimum: 0, maximum: MAX_OFFSET, default: 0, description: 'Items to skip.' }
 } as const
 
 export interface PageQuery {

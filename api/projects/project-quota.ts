@@ -130,9 +130,7 @@ export async function readQuota (sql: Sql | TransactionSql, projectId: number): 
 }
 
 /** Sets or replaces the quota of a project. Every ingest process has it within a second. */
-export async function setQuota (
-  sql: Sql | TransactionSql, projectId: number, quota: ProjectQuota
-): Promise<void> {
+export async function setQuota (sql: Sql | TransactionSql, projectId: number, quota: ProjectQuota): Promise<void> {
   const { eventsPerSecond, burst, eventsPerMonth, beyond, sampleRate } = quota
   await sql`
     INSERT INTO project_quotas (project_id, events_per_second, burst, events_per_month, beyond, sample_rate)

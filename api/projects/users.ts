@@ -29,9 +29,7 @@ export function selectUserSummary (sql: SqlTemplates): Statement {
  * @param userId  The resource's own column.
  */
 export function selectCreatedBy (sql: SqlTemplates, userId: Statement): Statement {
-  return sql`(
-    SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = ${userId}
-  ) AS created_by`
+  return sql`(SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = ${userId}) AS created_by`
 }
 
 /** An e-mail address as stored and compared: without blanks around it, in lower case, however its letters are typed. */

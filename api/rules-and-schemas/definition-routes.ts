@@ -29,9 +29,7 @@ export interface DefinitionApi<Definition, Version, Counted extends CountedDefin
   limits: { bodyLimit?: number }
   titles: Record<'listed' | 'counts' | 'counted' | 'updated' | 'checked', string>
   countsSchema: object
-  readCounts: (
-    clickhouse: ClickHouse, query: CountsQuery, definitions: readonly Counted[]
-  ) => Promise<object[]>
+  readCounts: (clickhouse: ClickHouse, query: CountsQuery, definitions: readonly Counted[]) => Promise<object[]>
   check: {
     bodySchema: object
     answerSchema: object

@@ -21,9 +21,7 @@ export interface EventOptions {
 }
 
 /** Makes the events of one benchmark, each with a fresh UUIDv7 as SDKs make them. */
-export function createEventSource (
-  seed: number, { names = 10, ageMs = 0 }: EventOptions = {}
-): () => object {
+export function createEventSource (seed: number, { names = 10, ageMs = 0 }: EventOptions = {}): () => object {
   const random = createRandom(seed)
   const pick = <T>(list: readonly T[]): T => pickOne(list, random)
   const hex = (digits: number): string =>

@@ -96,9 +96,7 @@ export function buildPost (path: string, body: Buffer, headers: Record<string, s
  * Sends JSON bodies as SDKs do, by `fetch`, with limited concurrency. The client costs several times as much as the
  * server, so this shows what a client notices rather than what the server can do.
  */
-export async function sendByFetch (
-  url: string, bodies: readonly string[], concurrency: number
-): Promise<LoadResult> {
+export async function sendByFetch (url: string, bodies: readonly string[], concurrency: number): Promise<LoadResult> {
   const result: LoadResult = { requests: 0, failed: 0, durationMs: 0, latenciesMs: [] }
   const headers = { 'content-type': 'application/json' }
   let next = 0

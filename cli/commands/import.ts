@@ -128,9 +128,7 @@ function chooseMapper (
   }
 }
 
-function print (
-  context: CliContext, { proof, broken, empty, ...result }: ImportResult, stateFolder: string
-): void {
+function print (context: CliContext, { proof, broken, empty, ...result }: ImportResult, stateFolder: string): void {
   const { rows, events, duplicates, rejected, altered, days, sentNow, storedNow } = result
   const conflicts = Object.entries(result.conflicts).map(([group, rows]) => ({ group, rows }))
   printFields(context, {

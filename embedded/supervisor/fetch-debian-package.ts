@@ -6,9 +6,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 /** apt looks for these itself for its own sources; a list of ours has to name one. */
-const KEYRINGS = [
-  '/usr/share/keyrings/debian-archive-keyring.gpg', '/usr/share/keyrings/debian-archive-keyring.pgp'
-]
+const KEYRINGS = ['/usr/share/keyrings/debian-archive-keyring.gpg', '/usr/share/keyrings/debian-archive-keyring.pgp']
 
 export interface DebianPackage {
   name: string

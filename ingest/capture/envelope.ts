@@ -91,9 +91,7 @@ export function nameIdentify (event: unknown): unknown {
 const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/
 
 /** The address to store with the events of a request; empty when the project or the request (`ip=0`) wants none. */
-export function storedAddress (
-  address: string, query: Readonly<Record<string, unknown>>, project: Project
-): string {
+export function storedAddress (address: string, query: Readonly<Record<string, unknown>>, project: Project): string {
   return project.anonymizeIps || query.ip === '0' ? '' : address
 }
 

@@ -60,9 +60,7 @@ export function countAnswer ({ answers }: IngestCounts, path: string, status: nu
  *
  * @returns how many were taken.
  */
-export function countTaken (
-  counts: IngestCounts, { received, dropped, quarantined, warnings }: TakenBody
-): number {
+export function countTaken (counts: IngestCounts, { received, dropped, quarantined, warnings }: TakenBody): number {
   let taken = received
   for (const reason of DROP_REASONS) {
     const events = dropped[reason]

@@ -15,9 +15,7 @@ export interface CookielessEvent {
   missing?: 'address' | 'user agent' | 'salt of the day'
 }
 
-export type TakeCookieless = (
-  event: CookielessEvent, time: number, context: RequestContext
-) => CookielessEvent
+export type TakeCookieless = (event: CookielessEvent, time: number, context: RequestContext) => CookielessEvent
 
 /** Whether the event comes from a page that keeps nothing in the browser. */
 export function isCookieless (distinctId: string, properties: Properties): boolean {
@@ -49,9 +47,7 @@ const LATEST_OFFSET = 12 * 60
  */
 export function createTakeCookieless (salts: () => CookielessSalts): TakeCookieless {
   return function takeCookieless ({ distinctId, properties }, time, context) {
-    const {
-      $ip: sentAddress, $raw_user_agent: sentUserAgent, $cookieless_extra: sentExtra, ...stored
-    } = properties
+    const { $ip: sentAddress, $raw_user_agent: sentUserAgent, $cookieless_extra: sentExtra, ...stored } = properties
     const isAnonymous = distinctId === COOKIELESS_ID
     if (!isAnonymous && stored.$anon_distinct_id !== COOKIELESS_ID) return { distinctId, properties: stored }
 

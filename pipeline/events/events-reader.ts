@@ -193,9 +193,7 @@ export async function openEventsReader (
  * Reads what the writer needs from a message of the events stream. Never throws: a message without sensible headers
  * gets layout -1 and is dead-lettered in its turn.
  */
-function readPartitionMessage (
-  message: Msg, { sequence, storedUs, ackSubject }: MessagePlace
-): PartitionMessage {
+function readPartitionMessage (message: Msg, { sequence, storedUs, ackSubject }: MessagePlace): PartitionMessage {
   const storedAt = Math.floor(storedUs / 1000)
   const headers: Record<string, string> = {}
   for (const [name, values] of message.headers ?? []) headers[name] = values[0] ?? ''

@@ -101,9 +101,7 @@ function deduplicateUpdates (
 }
 
 /** A refused update is not remembered: its dead letter may be replayed in a minute, and is to be applied then. */
-function fingerprintAccepted (
-  updates: readonly PersonsUpdate[], refused: readonly RefusedUpdate[]
-): Fingerprint[] {
+function fingerprintAccepted (updates: readonly PersonsUpdate[], refused: readonly RefusedUpdate[]): Fingerprint[] {
   const refusedUuids = new Set(refused.map(({ uuid }) => uuid))
   return updates.filter(({ uuid }) => !refusedUuids.has(uuid)).map(fingerprintUpdate)
 }

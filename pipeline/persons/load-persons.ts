@@ -86,9 +86,7 @@ export async function loadRows (
 }
 
 /** What an update names; undefined: it is not stored. */
-export function rowsOf (
-  update: PersonsUpdate, { persons, groups }: FoundRows
-): (OwnerRow | undefined)[] {
+export function rowsOf (update: PersonsUpdate, { persons, groups }: FoundRows): (OwnerRow | undefined)[] {
   const { projectId, kind } = update
   if (kind === 'groupType') return []
   if (kind === 'group') return [groups.get(groupName(projectId, update.groupType, update.groupKey))]
@@ -206,9 +204,7 @@ function addPersons (state: PersonsState, persons: FoundRows['persons']): number
   let read = 0
   for (const { distinctIds, bytes, properties, createdAt, ...row } of new Set(persons.values())) {
     if (properties === null) continue
-    const person = {
-      ...row, ...toOwner(properties), createdAt: createdAt.getTime(), mergedInto: null, absorbed: []
-    }
+    const person = { ...row, ...toOwner(properties), createdAt: createdAt.getTime(), mergedInto: null, absorbed: [] }
     state.addPerson(person)
     for (const distinctId of distinctIds) state.loadPerson(distinctId, person)
     read += bytes

@@ -106,9 +106,7 @@ export class PersonsReader {
 }
 
 /** Opens the reader of a partition. Any earlier reader of it, in any process, receives nothing more. */
-export async function openPersonsReader (
-  partition: number, options: PersonsReaderOptions
-): Promise<PersonsReader> {
+export async function openPersonsReader (partition: number, options: PersonsReaderOptions): Promise<PersonsReader> {
   const manager = await manageJetStream(options.connection)
   await recreateConsumer(manager, {
     stream: PERSONS_STREAM, name: personsConsumer(partition), subject: personsSubject(partition), ackWaitMs: ACK_WAIT_MS

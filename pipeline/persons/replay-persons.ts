@@ -185,9 +185,7 @@ function areSameGroups (persons: readonly WholePerson[], stored: readonly WholeP
  * Gives what updates do not explain (an import of persons, an event that retention removed) to the person that keeps
  * the distinct id from which the uuid was computed.
  */
-function keepUnexplained (
-  person: WholePerson, before: readonly WholePerson[], after: readonly WholePerson[]
-): void {
+function keepUnexplained (person: WholePerson, before: readonly WholePerson[], after: readonly WholePerson[]): void {
   const [id = ''] = person.distinctIds
   const explained = before.find(({ distinctIds }) => distinctIds.includes(id))
   const parts = after.filter(({ distinctIds }) => distinctIds.some((each) => person.distinctIds.includes(each)))

@@ -4,8 +4,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { WindowEffects } from './window-task.ts'
 
 /** Pauses after failures, in seconds: they double from the first to the longest. */
-const FIRST_RETRY_S = 5
-const LONGEST_RETRY_S = 600
+const [FIRST_RETRY_S, LONGEST_RETRY_S] = [5, 600]
 
 /** Longest text of an error that is stored. */
 const MAX_ERROR_LENGTH = 1000

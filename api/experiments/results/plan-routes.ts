@@ -25,9 +25,7 @@ interface PlanDeps {
 }
 
 /** The length that an experiment needs, and the effect of all flags of a holdout together. */
-export async function planRoutes (
-  app: FastifyInstance, deps: PlanDeps
-): Promise<void> {
+export async function planRoutes (app: FastifyInstance, deps: PlanDeps): Promise<void> {
   const routes = routesOf(app, { tag: 'experiments', object: 'experiment' })
 
   routes.get('/:id/plan', {

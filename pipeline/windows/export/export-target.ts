@@ -39,6 +39,21 @@ export async function clearScratch (folder: string): Promise<void> {
   }
 }
 
+/** More than any manifest has, in bytes. */
+const MAX_TEXT = 16_777_216
+
+/** Content of a target as text. @throws when it is too long: a target may be anybody's server, and send without end. */
+export async function textOf (content: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of content) {
+    chunks.push(chunk)
+    length += chunk.length
+    if (length > MAX_TEXT) throw new Error(`the target sent more than ${MAX_TEXT} bytes in the place of a manifest`)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
 /** File systems without hard links answer a link with one of these. */
 const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'])
 

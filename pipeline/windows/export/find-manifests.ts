@@ -4,12 +4,11 @@
  * recorded before a further one is made: it follows the last of all. A window of them is adopted when it is closed.
  */
 import { hash } from 'node:crypto'
-import { text } from 'node:stream/consumers'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { windowAt } from '../window-task.ts'
 import { type Manifest, manifestName, parseManifest } from './export-manifest.ts'
 import type { ExportedTable } from './export-tables.ts'
-import type { ExportTarget } from './export-target.ts'
+import { type ExportTarget, textOf } from './export-target.ts'
 import type { ExportSettings } from './write-revision.ts'
 
 const TABLES: readonly ExportedTable[] = ['events', 'persons', 'merges']
@@ -28,7 +27,7 @@ export async function requireLastManifest ({ id, folder, schedule }: ExportSetti
   if (last === undefined) return
   const name = `${last.table}/${manifestName(schedule, last.from, last.revision)}`
   const content = await deps.target.read(`${folder}/${name}`, deps.signal)
-  if (content !== null && hash('sha256', await text(content)) === last.sha256) return
+  if (content !== null && hash('sha256', await textOf(content)) === last.sha256) return
   throw new Error(`the folder ${folder} is not the one that this export has written to: ${name} is ${content === null ? 'missing' : 'another one'}. Mount its disk, or create another export`)
 }
 
@@ -68,7 +67,7 @@ async function readManifest (
   const [, date, hour = '00', revision] = /^date=([\d-]+)(?:\/hour=(\d\d))?\/r(\d+)\./.exec(name) ?? []
   const window = windowAt(schedule, new Date(`${date}T${hour}:00:00Z`))
   const content = await target.read(`${folder}/${table}/${name}`, signal)
-  const found = content === null ? '' : await text(content)
+  const found = content === null ? '' : await textOf(content)
   const manifest = parseManifest(found, `${folder}/${table}/${name}`, { table, ...window, revision: Number(revision) })
   return { manifest, sha256: hash('sha256', found) }
 }

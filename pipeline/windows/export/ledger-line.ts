@@ -3,8 +3,7 @@ import { pause } from '../../../platform/intervals.ts'
 import type { TimeWindow } from '../window-task.ts'
 
 /** The books are up to ten seconds behind the rows. */
-const WAIT_MS = 12_000
-const POLL_MS = 1000
+const [WAIT_MS, POLL_MS] = [12_000, 1000]
 
 const FIELDS = ['accepted', 'replayed', 'duplicates', 'dead_lettered', 'deleted', 'dropped', 'balance'] as const
 

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { createRequire } from 'node:module'
 import t from 'tap'
@@ -10,6 +11,7 @@ import { createTestClickHouse, createTestPostgres } from '../../../test/support/
 import type { TestContext } from '../../../test/support/test-context.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { askDuckDb, at, completeThrough, createExport, insertEvents, startExports } from './testing/export-fixture.ts'
+import { textOf } from './export-target.ts'
 import { openS3Target, type S3Settings } from './s3-target.ts'
 
 // It has no types.
@@ -20,16 +22,21 @@ const never = new AbortController().signal
 /** A server from npm that checks signatures; it ignores conditions of a PUT, which are checked here as S3 does. */
 async function startS3 (
   t: TestContext
-): Promise<{ target: S3Settings, files: string, fail: (status: number) => void }> {
+): Promise<{ target: S3Settings, files: string, asked: string[], fail: (status: number, method?: string) => void }> {
   const directory = await mkdtemp(path.join(tmpdir(), 'millrace-s3-'))
   const s3 = new S3rver({ directory, silent: true, configureBuckets: [] })
   await s3.store.putBucket('lake')
   const answer = s3.callback()
-  let failing = 0
+  let [failing, ofMethod] = [0, '']
+  const asked: string[] = []
   const server = createServer((request, response) => {
     const handle = async (): Promise<void> => {
-      const key = decodeURIComponent(request.url ?? '').slice('/lake/'.length)
-      if (failing !== 0 && failing !== 412) response.writeHead(failing).end('<Error><Code>SlowDown</Code></Error>')
+      const { pathname, search } = new URL(request.url ?? '', 'http://lake')
+      const key = decodeURIComponent(pathname).slice('/lake/'.length)
+      asked.push(`${request.method} ${search.replaceAll(/uploadId=\w+/g, 'uploadId')}`)
+      const fails = failing !== 0 && [request.method, ''].includes(ofMethod)
+      if (fails && failing === 200) response.writeHead(200).end('<Error><Code>InternalError</Code></Error>')
+      else if (fails && failing !== 412) response.writeHead(failing).end('<Error><Code>SlowDown</Code></Error>')
       else if (request.headers['if-none-match'] === '*' && (failing === 412 || await s3.store.existsObject('lake', key))) {
         request.resume()
         response.writeHead(412).end('<Error><Code>PreconditionFailed</Code></Error>')
@@ -45,7 +52,8 @@ async function startS3 (
   })
   const { port } = server.address() as AddressInfo
   return {
-    fail: (status) => { failing = status },
+    fail: (status, method = '') => { [failing, ofMethod] = [status, method] },
+    asked,
     files: path.join(directory, 'lake'),
     target: {
       kind: 's3', endpoint: `http://127.0.0.1:${port}`, region: 'us-east-1', bucket: 'lake', prefix: 'raw/',
@@ -82,6 +90,44 @@ t.test('an object is created once, read, and removed; a wrong key is refused', a
   })
 })
 
+t.test('a file that is too large for one request goes in parts: it is created once, and parts of one that fails are removed', async (t) => {
+  const { target: settings, files, asked, fail } = await startS3(t)
+  const target = openS3Target(settings, 4)
+  const file = path.join(t.testdir({ a: '0123456789' }), 'a')
+  const content = async (): Promise<string> => await readFile(path.join(files, 'raw/r0.parquet._S3rver_object'), 'utf8')
+
+  t.equal(await target.create('r0.parquet', file, '', never), true)
+  t.equal(await content(), '0123456789')
+  t.same(asked.splice(0), ['POST ?uploads=', ...[1, 2, 3].map((part) => `PUT ?partNumber=${part}&uploadId`), 'POST ?uploadId'])
+  t.equal(await target.create('r0.parquet', file, '', never), false)
+  t.same(asked.splice(0).slice(-2), ['POST ?uploadId', 'DELETE ?uploadId'])
+  t.equal(await content(), '0123456789')
+  fail(400, 'PUT')
+  await t.rejects(target.create('r1.parquet', file, '', never), { message: 'S3 answered PUT of raw/r1.parquet with 400 SlowDown' })
+  t.same(asked.splice(0), ['POST ?uploads=', 'PUT ?partNumber=1&uploadId', 'DELETE ?uploadId'])
+  fail(200, 'POST')
+  await t.rejects(target.create('r1.parquet', file, '', never), { message: 'S3 answered POST of r1.parquet with 200 InternalError' })
+  t.equal(await target.read('r1.parquet', never), null)
+})
+
+t.test('a server that answers without end in the place of a manifest fills no memory', async (t) => {
+  const endless = createServer((_, response) => {
+    const more = (): void => { while (response.write(Buffer.alloc(65_536, '<Key>'))); }
+    response.on('drain', more)
+    more()
+  })
+  await new Promise<void>((resolve) => { endless.listen(0, '127.0.0.1', resolve) })
+  t.teardown(() => { endless.close(); endless.closeAllConnections() })
+  const target = openS3Target({
+    kind: 's3', endpoint: `http://127.0.0.1:${(endless.address() as AddressInfo).port}`, region: 'us-east-1', bucket: 'lake', prefix: '',
+    access_key_id: 'a', secret_access_key: 'b'
+  })
+  const refused = { message: /the target sent more than \d+ bytes in the place of a manifest/ }
+  await t.rejects(target.listManifests('1/lake-1/events', never), refused)
+  const content = await target.read('1/lake-1/events/r0.manifest.json', never)
+  await t.rejects(textOf(content ?? Readable.from([])), refused)
+})
+
 t.test('windows go to S3; while it refuses them they wait, with the reason', async (t) => {
   const [{ sql }, { client: clickhouse }, s3] = await Promise.all([
     createTestPostgres(t), createTestClickHouse(t), startS3(t)
@@ -92,7 +138,7 @@ t.test('windows go to S3; while it refuses them they wait, with the reason', asy
   const exports = startExports({ sql, clickhouse }, { folder: '' })
   t.teardown(async () => await exports.stop())
   await completeThrough(clickhouse, '07:00')
-  await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error LIKE 'S3 answered GET of raw/% with 400 SlowDown'`).length === 1)
+  await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error = 'S3 answered GET of lake with 400 SlowDown'`).length === 1)
   s3.fail(0)
   await sql`UPDATE window_tasks SET retry_at = now()`
   await waitFor(async () => (await sql`SELECT FROM export_windows WHERE written_at IS NOT NULL`).length === 1)

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { Readable } from 'node:stream'
 import { AwsClient } from 'aws4fetch'
 import { reasonOf } from '../../../engines/errors.ts'
-import type { ExportTarget } from './export-target.ts'
+import { type ExportTarget, textOf } from './export-target.ts'
 
 export interface S3Settings {
   kind: 's3'
@@ -18,36 +18,36 @@ export interface S3Settings {
   secret_access_key: string
 }
 
-/** An upload of some GB over a slow line, and a request without a body, in milliseconds. */
+/** Size of the parts of a larger file, in bytes: S3 takes at most 5 GB in one request, and 10,000 parts. */
+const PART_BYTES = 1_073_741_824
+
+/** An upload of a GB over a slow line, and a request without a body, in milliseconds. */
 const UPLOAD_MS = 1_800_000
 const REQUEST_MS = 60_000
+const ONCE = { 'if-none-match': '*' }
 
-interface Sent {
-  method: string
-  body?: Blob
-  headers?: Record<string, string>
-  ms?: number
-  /** In the place of the name: of the bucket. */
-  query?: Record<string, string>
-}
+type Fields = Record<string, string>
+
+interface Sent { method: string, body?: Blob, headers?: Fields, ms?: number, query?: Fields }
+
+/** @param name  Null: of the bucket. */
+type Send = (name: string | null, signal: AbortSignal, sent: Sent, allowed?: readonly number[]) => Promise<Response>
 
 /**
  * Storage that speaks S3. A conditional PUT never replaces an object: where a service ignores the condition, only the
  * lease of the window stands between two processes that write it at once.
  */
-export function openS3Target (settings: S3Settings): ExportTarget {
+export function openS3Target (settings: S3Settings, partBytes = PART_BYTES): ExportTarget {
   const { region, bucket, prefix } = settings
   const endpoint = settings.endpoint === '' ? `https://s3.${region}.amazonaws.com` : settings.endpoint.replace(/\/+$/, '')
   const client = new AwsClient({
     accessKeyId: settings.access_key_id, secretAccessKey: settings.secret_access_key, service: 's3', region, retries: 2
   })
 
-  async function send (
-    name: string, signal: AbortSignal, { method, body, headers = {}, ms = REQUEST_MS, query }: Sent,
-    allowed: readonly number[]
-  ): Promise<Response> {
-    const key = `${prefix}${name}`.split('/').map(encodeURIComponent).join('/')
-    const place = query === undefined ? `/${key}` : `?${new URLSearchParams(query).toString()}`
+  const send: Send = async (name, signal, sent, allowed = []) => {
+    const { method, body, headers = {}, ms = REQUEST_MS, query = {} } = sent
+    const key = name === null ? '' : `/${prefix}${name}`
+    const place = `${key.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams(query).toString()}`.replace(/\?$/, '')
     const response = await client.fetch(`${endpoint}/${bucket}${place}`, {
       method, headers, ...body === undefined ? {} : { body }, redirect: 'error', signal: AbortSignal.any([signal, AbortSignal.timeout(ms)])
     }).catch((error: unknown) => { throw new Error(`${endpoint} did not answer ${method}: ${reasonOf(error)}`, { cause: error }) })
@@ -56,15 +56,16 @@ export function openS3Target (settings: S3Settings): ExportTarget {
       await response.body?.cancel()
       return response
     }
-    const code = /<Code>(\w+)<\/Code>/.exec(await response.text())?.[1] ?? ''
-    throw new Error(`S3 answered ${method} of ${prefix}${name} with ${response.status} ${code}`.trimEnd())
+    throw refusal(`${method} of ${name === null ? bucket : `${prefix}${name}`}`, response.status, await readBody(response))
   }
 
   return {
     scratch: path.join(tmpdir(), 'millrace-exports'),
     async create (name, file, sha256, signal) {
-      const headers = { 'if-none-match': '*', 'x-amz-content-sha256': sha256 }
-      const { status } = await send(name, signal, { method: 'PUT', body: await openAsBlob(file), headers, ms: UPLOAD_MS }, [412])
+      const body = await openAsBlob(file)
+      if (body.size > partBytes) return await createInParts(send, name, { file: body, partBytes, signal })
+      const headers = { ...ONCE, 'x-amz-content-sha256': sha256 }
+      const { status } = await send(name, signal, { method: 'PUT', body, headers, ms: UPLOAD_MS }, [412])
       return status !== 412
     },
     async read (name, signal) {
@@ -75,7 +76,7 @@ export function openS3Target (settings: S3Settings): ExportTarget {
       const found: string[] = []
       for (let token: string | undefined = ''; token !== undefined;) {
         const query: Record<string, string> = { 'list-type': '2', prefix: `${prefix}${folder}/`, ...token !== '' && { 'continuation-token': token } }
-        const page: string = await (await send(folder, signal, { method: 'GET', query }, [])).text()
+        const page: string = await readBody(await send(null, signal, { method: 'GET', query }))
         // They have no character that XML escapes.
         for (const [, name = ''] of page.matchAll(/\/(date=[\d-]+\/(?:hour=\d\d\/)?r\d+\.manifest\.json)<\/Key>/g)) found.push(name)
         token = /<NextContinuationToken>([^<]+)</.exec(page)?.[1]?.replaceAll('&amp;', '&')
@@ -86,4 +87,40 @@ export function openS3Target (settings: S3Settings): ExportTarget {
       await send(name, signal, { method: 'DELETE' }, [404])
     }
   }
+}
+
+/** The object appears whole with the last request, unless it is there already: false. */
+async function createInParts (
+  send: Send, name: string, { file, partBytes, signal }: { file: Blob, partBytes: number, signal: AbortSignal }
+): Promise<boolean> {
+  const begun = await readBody(await send(name, signal, { method: 'POST', query: { uploads: '' } }))
+  const [, uploadId] = /<UploadId>([^<]+)</.exec(begun) ?? []
+  if (uploadId === undefined) throw refusal(`POST of ${name}`, 200, begun)
+  let isCreated = false
+  try {
+    let parts = ''
+    for (let [at, partNumber] = [0, 1]; at < file.size; at += partBytes, partNumber++) {
+      const body = file.slice(at, at + partBytes)
+      const query = { partNumber: String(partNumber), uploadId }
+      const part = await send(name, signal, { method: 'PUT', body, ms: UPLOAD_MS, query })
+      parts += `<Part><PartNumber>${partNumber}</PartNumber><ETag>${part.headers.get('etag')}</ETag></Part>`
+    }
+    const body = new Blob([`<CompleteMultipartUpload>${parts}</CompleteMultipartUpload>`])
+    const ended = await send(name, signal, { method: 'POST', body, headers: ONCE, ms: UPLOAD_MS, query: { uploadId } }, [412])
+    if (ended.status === 412) return false
+    // Its status was sent before the outcome was known.
+    const answer = await readBody(ended)
+    isCreated = answer.includes('<CompleteMultipartUploadResult')
+    if (!isCreated) throw refusal(`POST of ${name}`, 200, answer)
+    return true
+  } finally {
+    // Removes the parts. Safe to ignore: a rule of the bucket may remove them too.
+    if (!isCreated) await send(name, AbortSignal.timeout(2000), { method: 'DELETE', query: { uploadId } }, [404]).catch(() => {})
+  }
+}
+
+const readBody = async ({ body }: Response): Promise<string> => body === null ? '' : await textOf(Readable.fromWeb(body))
+
+function refusal (request: string, status: number, answer: string): Error {
+  return new Error(`S3 answered ${request} with ${status} ${/<Code>(\w+)<\/Code>/.exec(answer)?.[1] ?? ''}`.trimEnd())
 }

@@ -11,7 +11,7 @@ import { hash, randomUUID } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
-import { buffer, text } from 'node:stream/consumers'
+import { buffer } from 'node:stream/consumers'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
 import type { Semaphore } from '../../../platform/semaphore.ts'
@@ -20,7 +20,7 @@ import {
   type ExportedColumn, type ExportedTable, type ExportFilter, factsOf, filterSql, partSql, readExportColumns, windowSql
 } from './export-tables.ts'
 import { type FileOfManifest, type Manifest, manifestName, parseManifest, windowFolder } from './export-manifest.ts'
-import type { ExportTarget } from './export-target.ts'
+import { type ExportTarget, textOf } from './export-target.ts'
 import { type FileFacts, queryToFile, saveFile } from './parquet-file.ts'
 import { readLedgerLine } from './ledger-line.ts'
 
@@ -256,7 +256,7 @@ async function openCreated (target: ExportTarget, name: string, signal: AbortSig
 
 async function readText (target: ExportTarget, name: string, signal: AbortSignal): Promise<string | null> {
   const content = await target.read(name, signal)
-  return content === null ? null : await text(content)
+  return content === null ? null : await textOf(content)
 }
 
 /** @returns the text that the file has: that of another run if it came first. */
@@ -265,7 +265,7 @@ async function createText (target: ExportTarget, name: string, content: string, 
   try {
     await writeFile(file, content, { flush: true })
     if (await target.create(name, file, hash('sha256', content), signal)) return content
-    return await text(await openCreated(target, name, signal))
+    return await textOf(await openCreated(target, name, signal))
   } finally {
     await rm(file, { force: true })
   }

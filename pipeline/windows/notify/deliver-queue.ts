@@ -21,9 +21,7 @@ import type { Attempt, Failure, Send } from './send-notification.ts'
 const ROUND_MS = 1000
 /** Targets that are drained at a time. Those that work go first. */
 const MAX_DRAINED = 500
-const FIRST_PAUSE_MS = 1000
-const LONGEST_PAUSE_MS = 300_000
-const GIVE_UP_MS = 86_400_000
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS, GIVE_UP_MS] = [1000, 300_000, 86_400_000]
 
 export interface DeliveryDeps {
   sql: Sql
