@@ -19,7 +19,7 @@ const END_MS = 20_000
 const SHARED_PROCESS_ARGV = ['--max-semi-space-size=64']
 /** Interval between looks at the load of the machine, ms. */
 const LOAD_INTERVAL_MS = 1500
-/** A further process starts while so much of all cores is idle, and ends when less than the second is. */
+/** A further process works while so much of all cores is idle, and rests when less than the second is. */
 const IDLE = { start: 0.15, end: 0.04 }
 /** A whole system of a test, with its browser, has less. */
 const FREE_BYTES = 3e9
@@ -51,7 +51,8 @@ interface Worker {
  * Runs files of tests in several processes at a time, in the order given. A process goes on with the next file of its
  * group; after a failure, and for another group, a new one starts.
  *
- * Many files wait most of their time and some compute all of it, so the number of processes follows the load.
+ * Many files wait most of their time and some compute all of it, so the number of processes at work follows the load.
+ * One that is too many rests until there is room again: to start another takes seconds of CPU.
  *
  * @param options.jobs  Processes at a time, whatever the load.
  * @param options.mostJobs  Processes at a time while cores are idle.
@@ -62,9 +63,14 @@ export async function runTestFiles (files: readonly TestFile[], { jobs, mostJobs
 }): Promise<void> {
   const waiting = [...files]
   const lanes: Promise<void>[] = []
+  const resting: Worker[] = []
   let running = 0
   let idle = 0
   const isCrowded = (): boolean => running > jobs && idle < IDLE.end
+  const findWorker = (file: TestFile): Worker => {
+    const index = resting.findIndex(({ group }) => group === file.group)
+    return index === -1 ? startWorker(file) : resting.splice(index, 1)[0]!
+  }
   const lane = async (): Promise<void> => {
     running++
     let worker: Worker | undefined
@@ -73,7 +79,7 @@ export async function runTestFiles (files: readonly TestFile[], { jobs, mostJobs
         await worker.end()
         worker = undefined
       }
-      worker ??= startWorker(next)
+      worker ??= findWorker(next)
       const result = await worker.run(next.file)
       await keep(results, result)
       onResult(result)
@@ -83,7 +89,9 @@ export async function runTestFiles (files: readonly TestFile[], { jobs, mostJobs
       worker = undefined
     }
     running--
-    await worker?.end()
+    if (worker === undefined) return
+    if (waiting.length > 0 && worker.group !== null) resting.push(worker)
+    else await worker.end()
   }
   const measureIdle = createIdleMeter()
   const timer = setInterval(() => {
@@ -95,6 +103,7 @@ export async function runTestFiles (files: readonly TestFile[], { jobs, mostJobs
   // Lanes may be added meanwhile.
   for (const each of lanes) await each
   clearInterval(timer)
+  for (const worker of resting) await worker.end()
 }
 
 /** @returns a function that tells the idle share of all cores since its last call. */
