@@ -39,7 +39,7 @@ export async function clearScratch (folder: string): Promise<void> {
   }
 }
 
-/** More than any manifest has, in bytes. */
+/** More than any manifest and answer of S3 has, in bytes. */
 const MAX_TEXT = 16_777_216
 
 /** Content of a target as text. @throws when it is too long: a target may be anybody's server, and send without end. */
@@ -49,7 +49,7 @@ export async function textOf (content: AsyncIterable<Uint8Array>): Promise<strin
   for await (const chunk of content) {
     chunks.push(chunk)
     length += chunk.length
-    if (length > MAX_TEXT) throw new Error(`the target sent more than ${MAX_TEXT} bytes in the place of a manifest`)
+    if (length > MAX_TEXT) throw new Error(`the target sent more than ${MAX_TEXT} bytes of text`)
   }
   return Buffer.concat(chunks).toString()
 }

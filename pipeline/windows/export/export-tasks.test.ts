@@ -167,20 +167,20 @@ t.test('in a folder that is not the one before, as of a disk that is not mounted
   const disk = `${root}-disk`
   await rename(root, disk)
   t.teardown(async () => await rm(disk, { recursive: true, force: true }))
-  const waitForError = async (what: string): Promise<unknown> => await waitFor(async () => (await sql`
-    SELECT FROM window_tasks WHERE error LIKE ${`the folder ${folder} is not the one that this export has written to: persons/date=2026-05-04/hour=06/r0.manifest.json is ${what}%`}`).length === 1)
+  const waitForError = async (table: string, what: string): Promise<unknown> => await waitFor(async () => (await sql`
+    SELECT FROM window_tasks WHERE error LIKE ${`the folder ${folder} is not the one that this export has written to: ${table}/date=2026-05-04/hour=06/r0.manifest.json is ${what}%`}`).length === 1)
 
   await mkdir(root)
   run()
   await completeThrough(clickhouse, '08:00')
-  await waitForError('missing')
+  await waitForError('events', 'missing')
   t.same(await readdir(root), [])
 
   await cp(disk, root, { recursive: true })
   const manifest = path.join(root, folder, 'persons/date=2026-05-04/hour=06/r0.manifest.json')
   await writeFile(manifest, (await readFile(manifest, 'utf8')).replace('"sequence": 1', '"sequence": 2'))
   await sql`UPDATE window_tasks SET retry_at = now()`
-  await waitForError('another one')
+  await waitForError('persons', 'another one')
   t.equal((await readManifests(path.join(root, folder))).length, 2)
 
   await rm(root, { recursive: true })

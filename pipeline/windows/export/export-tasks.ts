@@ -107,7 +107,7 @@ async function waitForCopies (deps: ExportDeps, { to }: TimeWindow, signal: Abor
 async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSignal): Promise<void> {
   const { sql, clickhouse, checked, onStep } = deps
   const target = openTarget(row, deps)
-  await requireLastManifest(row, { sql, target, signal })
+  for (const table of row.tables) await requireLastManifest(table, row, { sql, target, signal })
   await clearScratch(target.scratch)
   if (!checked.has(row.id)) await recordUnknownManifests(row, { sql, target, signal })
   checked.add(row.id)
@@ -124,6 +124,7 @@ async function writePlanned (row: ExportRow, deps: SharedDeps, signal: AbortSign
       ORDER BY parts IS NULL, reason = 'backfill', id LIMIT 1`
     if (planned === undefined) return
     if (planned.table !== 'events') await waitForCopies(deps, planned, signal)
+    await requireLastManifest(planned.table, row, { sql, target, signal })
     await writeRevision(planned, row, { ...deps, target, signal })
     await onStep?.('next')
   }

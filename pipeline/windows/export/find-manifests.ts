@@ -16,19 +16,21 @@ const TABLES: readonly ExportedTable[] = ['events', 'persons', 'merges']
 interface Deps { sql: Sql, target: ExportTarget, signal: AbortSignal }
 
 /**
- * To be called before anything is written. Costs one read.
+ * To be called before a window of a table is written. Costs one read.
  *
- * @throws when the last manifest of a chain is not in the target as it was written: it is another folder or bucket.
+ * @throws when the last manifest of the table is not in the target as it was written: it is another folder or bucket.
  */
-export async function requireLastManifest ({ id, folder, schedule }: ExportSettings, deps: Deps): Promise<void> {
-  const [last] = await deps.sql<{ table: string, from: Date, revision: number, sha256: string }[]>`
-    SELECT table_name AS table, window_from AS from, revision, manifest_sha256 AS sha256 FROM export_windows
-    WHERE export_id = ${id} AND sequence IS NOT NULL ORDER BY table_name DESC, sequence DESC LIMIT 1`
+export async function requireLastManifest (
+  table: ExportedTable, { id, folder, schedule }: ExportSettings, deps: Deps
+): Promise<void> {
+  const [last] = await deps.sql<{ from: Date, revision: number, sha256: string }[]>`
+    SELECT window_from AS from, revision, manifest_sha256 AS sha256 FROM export_windows
+    WHERE export_id = ${id} AND table_name = ${table} AND sequence IS NOT NULL ORDER BY sequence DESC LIMIT 1`
   if (last === undefined) return
-  const name = `${last.table}/${manifestName(schedule, last.from, last.revision)}`
+  const name = `${table}/${manifestName(schedule, last.from, last.revision)}`
   const content = await deps.target.read(`${folder}/${name}`, deps.signal)
   if (content !== null && hash('sha256', await textOf(content)) === last.sha256) return
-  throw new Error(`the folder ${folder} is not the one that this export has written to: ${name} is ${content === null ? 'missing' : 'another one'}. Mount its disk, or create another export`)
+  throw new Error(`the folder ${folder} is not the one that this export has written to: ${name} is ${content === null ? 'missing' : 'another one'}. Mount its disk, restore the bucket, or create another export`)
 }
 
 /**

@@ -22,19 +22,20 @@ const never = new AbortController().signal
 /** A server from npm that checks signatures; it ignores conditions of a PUT, which are checked here as S3 does. */
 async function startS3 (
   t: TestContext
-): Promise<{ target: S3Settings, files: string, asked: string[], fail: (status: number, method?: string) => void }> {
+): Promise<{ target: S3Settings, files: string, asked: string[], fail: (status: number, requests?: RegExp) => void }> {
   const directory = await mkdtemp(path.join(tmpdir(), 'millrace-s3-'))
   const s3 = new S3rver({ directory, silent: true, configureBuckets: [] })
   await s3.store.putBucket('lake')
   const answer = s3.callback()
-  let [failing, ofMethod] = [0, '']
+  let [failing, requests] = [0, /./]
   const asked: string[] = []
   const server = createServer((request, response) => {
     const handle = async (): Promise<void> => {
       const { pathname, search } = new URL(request.url ?? '', 'http://lake')
       const key = decodeURIComponent(pathname).slice('/lake/'.length)
-      asked.push(`${request.method} ${search.replaceAll(/uploadId=\w+/g, 'uploadId')}`)
-      const fails = failing !== 0 && [request.method, ''].includes(ofMethod)
+      const asking = `${request.method} ${search.replaceAll(/uploadId=\w+/g, 'uploadId')}`
+      asked.push(asking)
+      const fails = failing !== 0 && requests.test(asking)
       if (fails && failing === 200) response.writeHead(200).end('<Error><Code>InternalError</Code></Error>')
       else if (fails && failing !== 412) response.writeHead(failing).end('<Error><Code>SlowDown</Code></Error>')
       else if (request.headers['if-none-match'] === '*' && (failing === 412 || await s3.store.existsObject('lake', key))) {
@@ -52,7 +53,7 @@ async function startS3 (
   })
   const { port } = server.address() as AddressInfo
   return {
-    fail: (status, method = '') => { [failing, ofMethod] = [status, method] },
+    fail: (status, ofRequests = /./) => { [failing, requests] = [status, ofRequests] },
     asked,
     files: path.join(directory, 'lake'),
     target: {
@@ -102,15 +103,19 @@ t.test('a file that is too large for one request goes in parts: it is created on
   t.equal(await target.create('r0.parquet', file, '', never), false)
   t.same(asked.splice(0).slice(-2), ['POST ?uploadId', 'DELETE ?uploadId'])
   t.equal(await content(), '0123456789')
-  fail(400, 'PUT')
+  fail(400, /^PUT/)
   await t.rejects(target.create('r1.parquet', file, '', never), { message: 'S3 answered PUT of raw/r1.parquet with 400 SlowDown' })
   t.same(asked.splice(0), ['POST ?uploads=', 'PUT ?partNumber=1&uploadId', 'DELETE ?uploadId'])
-  fail(200, 'POST')
-  await t.rejects(target.create('r1.parquet', file, '', never), { message: 'S3 answered POST of r1.parquet with 200 InternalError' })
+  for (const [requests, ended] of [[/^POST .uploads/, []], [/^POST .uploadId/, ['DELETE ?uploadId']]] as const) {
+    fail(200, requests)
+    await t.rejects(target.create('r1.parquet', file, '', never), { message: 'S3 answered POST of raw/r1.parquet with 200 InternalError' })
+    t.same(asked.splice(0).filter((request) => request.startsWith('DELETE')), ended)
+  }
+  fail(0)
   t.equal(await target.read('r1.parquet', never), null)
 })
 
-t.test('a server that answers without end in the place of a manifest fills no memory', async (t) => {
+t.test('a server that answers without end fills no memory', async (t) => {
   const endless = createServer((_, response) => {
     const more = (): void => { while (response.write(Buffer.alloc(65_536, '<Key>'))); }
     response.on('drain', more)
@@ -122,7 +127,7 @@ t.test('a server that answers without end in the place of a manifest fills no me
     kind: 's3', endpoint: `http://127.0.0.1:${(endless.address() as AddressInfo).port}`, region: 'us-east-1', bucket: 'lake', prefix: '',
     access_key_id: 'a', secret_access_key: 'b'
   })
-  const refused = { message: /the target sent more than \d+ bytes in the place of a manifest/ }
+  const refused = { message: /the target sent more than \d+ bytes of text/ }
   await t.rejects(target.listManifests('1/lake-1/events', never), refused)
   const content = await target.read('1/lake-1/events/r0.manifest.json', never)
   await t.rejects(textOf(content ?? Readable.from([])), refused)

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { openAsBlob } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -19,9 +20,12 @@ export interface S3Settings {
 }
 
 /** Size of the parts of a larger file, in bytes: S3 takes at most 5 GB in one request, and 10,000 parts. */
-const PART_BYTES = 1_073_741_824
+const PART_BYTES = 2_147_483_648
 
-/** An upload of a GB over a slow line, and a request without a body, in milliseconds. */
+/**
+ * Time to the answer of an upload of that size over a slow line, and of other requests, in milliseconds. An answer may
+ * go on while bytes come: `fetch` ends one that is silent for five minutes.
+ */
 const UPLOAD_MS = 1_800_000
 const REQUEST_MS = 60_000
 const ONCE = { 'if-none-match': '*' }
@@ -48,9 +52,12 @@ export function openS3Target (settings: S3Settings, partBytes = PART_BYTES): Exp
     const { method, body, headers = {}, ms = REQUEST_MS, query = {} } = sent
     const key = name === null ? '' : `/${prefix}${name}`
     const place = `${key.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams(query).toString()}`.replace(/\?$/, '')
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(new Error(`waited ${ms / 1000} s`)), ms)
     const response = await client.fetch(`${endpoint}/${bucket}${place}`, {
-      method, headers, ...body === undefined ? {} : { body }, redirect: 'error', signal: AbortSignal.any([signal, AbortSignal.timeout(ms)])
+      method, headers, ...body === undefined ? {} : { body }, redirect: 'error', signal: AbortSignal.any([signal, late.signal])
     }).catch((error: unknown) => { throw new Error(`${endpoint} did not answer ${method}: ${reasonOf(error)}`, { cause: error }) })
+      .finally(() => clearTimeout(timer))
     if (response.ok) return response
     if (allowed.includes(response.status)) {
       await response.body?.cancel()
@@ -63,13 +70,13 @@ export function openS3Target (settings: S3Settings, partBytes = PART_BYTES): Exp
     scratch: path.join(tmpdir(), 'millrace-exports'),
     async create (name, file, sha256, signal) {
       const body = await openAsBlob(file)
-      if (body.size > partBytes) return await createInParts(send, name, { file: body, partBytes, signal })
+      if (body.size > partBytes) return await createInParts(send, name, { file: body, partBytes, prefix, signal })
       const headers = { ...ONCE, 'x-amz-content-sha256': sha256 }
       const { status } = await send(name, signal, { method: 'PUT', body, headers, ms: UPLOAD_MS }, [412])
       return status !== 412
     },
     async read (name, signal) {
-      const { status, body } = await send(name, signal, { method: 'GET', ms: UPLOAD_MS }, [404])
+      const { status, body } = await send(name, signal, { method: 'GET' }, [404])
       return status === 404 || body === null ? null : Readable.fromWeb(body)
     },
     async listManifests (folder, signal) {
@@ -91,18 +98,22 @@ export function openS3Target (settings: S3Settings, partBytes = PART_BYTES): Exp
 
 /** The object appears whole with the last request, unless it is there already: false. */
 async function createInParts (
-  send: Send, name: string, { file, partBytes, signal }: { file: Blob, partBytes: number, signal: AbortSignal }
+  send: Send, name: string,
+  { file, partBytes, prefix, signal }: { file: Blob, partBytes: number, prefix: string, signal: AbortSignal }
 ): Promise<boolean> {
   const begun = await readBody(await send(name, signal, { method: 'POST', query: { uploads: '' } }))
   const [, uploadId] = /<UploadId>([^<]+)</.exec(begun) ?? []
-  if (uploadId === undefined) throw refusal(`POST of ${name}`, 200, begun)
+  if (uploadId === undefined) throw refusal(`POST of ${prefix}${name}`, 200, begun)
   let isCreated = false
   try {
     let parts = ''
     for (let [at, partNumber] = [0, 1]; at < file.size; at += partBytes, partNumber++) {
       const body = file.slice(at, at + partBytes)
+      const digest = createHash('sha256')
+      for await (const chunk of body.stream()) digest.update(chunk)
+      const headers = { 'x-amz-content-sha256': digest.digest('hex') }
       const query = { partNumber: String(partNumber), uploadId }
-      const part = await send(name, signal, { method: 'PUT', body, ms: UPLOAD_MS, query })
+      const part = await send(name, signal, { method: 'PUT', body, headers, ms: UPLOAD_MS, query })
       parts += `<Part><PartNumber>${partNumber}</PartNumber><ETag>${part.headers.get('etag')}</ETag></Part>`
     }
     const body = new Blob([`<CompleteMultipartUpload>${parts}</CompleteMultipartUpload>`])
@@ -111,7 +122,7 @@ async function createInParts (
     // Its status was sent before the outcome was known.
     const answer = await readBody(ended)
     isCreated = answer.includes('<CompleteMultipartUploadResult')
-    if (!isCreated) throw refusal(`POST of ${name}`, 200, answer)
+    if (!isCreated) throw refusal(`POST of ${prefix}${name}`, 200, answer)
     return true
   } finally {
     // Removes the parts. Safe to ignore: a rule of the bucket may remove them too.
