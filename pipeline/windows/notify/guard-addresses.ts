@@ -2,12 +2,12 @@
  * Connections to addresses that a stranger may name. The address is checked when it is dialled, not when the name is
  * stored: a name may resolve to another one the next time. Connections are not kept, so every attempt dials.
  */
-import { lookup, type LookupAddress } from 'node:dns'
-import { Resolver } from 'node:dns/promises'
+import { lookup, type LookupAddress, promises } from 'node:dns'
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Agent, buildConnector } from 'undici'
 import { errorCode, MillraceError } from '../../../engines/errors.ts'
+import { createSemaphore } from '../../../platform/semaphore.ts'
 
 type Found = (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void
 type Resolve = (name: string, options: { all: true }, done: Found) => void
@@ -15,7 +15,7 @@ type Resolve = (name: string, options: { all: true }, done: Found) => void
 export interface GuardOptions {
   /** Addresses and ranges that are allowed although they are not public, comma separated. */
   allowed: string
-  /** Of names to addresses; default: `createResolve`. */
+  /** Of names to addresses. Default: `createResolve`, or `resolveAsMachine` where not only public ones are allowed. */
   resolve?: Resolve
   connectTimeoutMs: number
 }
@@ -57,7 +57,7 @@ export function refusedRange (address: string, allowed: readonly string[]): stri
  */
 export function createResolve (servers?: readonly string[]): Resolve {
   return (name, options, done) => {
-    const resolver = new Resolver({ timeout: 2000, tries: 2 })
+    const resolver = new promises.Resolver({ timeout: 2000, tries: 2 })
     if (servers !== undefined) resolver.setServers(servers)
     if (!name.includes('.')) return lookup(name, options, done)
     void Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]).then((answers) => {
@@ -71,8 +71,18 @@ export function createResolve (servers?: readonly string[]): Resolve {
   }
 }
 
+/** Of two lookups that run at once in a process (`createResolve`), one is left for the stores. */
+const lookups = createSemaphore({ limit: 1 })
+
+/** Also by hosts file and search list: `hooks.dev` may be a service of this cluster, or a stranger's host. */
+const resolveAsMachine: Resolve = (name, options, done) => {
+  lookups.run(async () => await promises.lookup(name, options))
+    .then((found) => done(null, found), (error) => done(error, []))
+}
+
 /** An agent that dials public and allowed addresses only. */
-export function createGuardedAgent ({ allowed, resolve = createResolve(), connectTimeoutMs }: GuardOptions): Agent {
+export function createGuardedAgent (options: GuardOptions): Agent {
+  const { allowed, resolve = allowed === '' ? createResolve() : resolveAsMachine, connectTimeoutMs } = options
   const ranges = allowed.split(',').map((entry) => entry.trim()).filter((entry) => entry !== '')
   const connect = buildConnector({
     timeout: connectTimeoutMs,
