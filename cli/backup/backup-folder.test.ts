@@ -23,7 +23,8 @@ t.test('a backup is not completed when a file that it wrote is gone or shorter',
 t.test('a manifest that lacks something is no backup', async (t) => {
   const whole = {
     format: 1, version: '0.1.0', leftOut: [], books: [], files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],
-    postgres: { migrations: [], tables: {} }, clickhouse: { migrations: [], tables: {} }
+    postgres: { migrations: [], checksums: {}, tables: {} },
+    clickhouse: { migrations: [], checksums: {}, definitions: [], tables: {} }
   }
   const read = async (manifest: unknown): Promise<unknown> =>
     await readManifest(t.testdir({ 'manifest.json': JSON.stringify(manifest) }))
@@ -32,12 +33,12 @@ t.test('a manifest that lacks something is no backup', async (t) => {
   const cases = {
     'no object': null, 'that of a web page': { name: 'x', icons: [] }, 'no files': { ...whole, files: [] },
     'a file without its path': { ...whole, files: [{}] }, 'no tables': { ...whole, clickhouse: { migrations: [] } },
-    'no migrations': { ...whole, postgres: { tables: {} } }
+    'no migrations': { ...whole, postgres: { checksums: {}, tables: {} } }, 'no checksums': { ...whole, postgres: { migrations: [], tables: {} } }
   }
   for (const [name, manifest] of Object.entries(cases)) {
     await t.rejects(read(manifest), { code: 'MILLRACE_BACKUP_INCOMPLETE', message: /manifest.json is damaged/ }, name)
   }
-  await t.rejects(read({ ...whole, format: 2, version: '9.0.0' }), { message: /another version, 9\.0\.0/ })
+  await t.rejects(read({ format: 2, version: '9.0.0' }), { message: /another version, 9\.0\.0/ })
 })
 
 t.test('a folder that is not there, or no folder, is not called a backup that is not complete', async (t) => {
@@ -110,7 +111,8 @@ async function makeBase (
 
 const MANIFEST = JSON.stringify({
   format: 1, version: '0.1.0', leftOut: [], books: [], files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],
-  postgres: { migrations: [], tables: {} }, clickhouse: { migrations: [], tables: {} }
+  postgres: { migrations: [], checksums: {}, tables: {} },
+  clickhouse: { migrations: [], checksums: {}, definitions: [], tables: {} }
 })
 
 t.test('a backup is made neither inside the data directory nor inside another backup', async (t) => {

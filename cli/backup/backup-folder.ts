@@ -92,25 +92,31 @@ export async function readManifest (folder: string): Promise<BackupManifest> {
     throw incomplete(`${folder} holds no complete backup: it has no ${FILE}, which is written last. Use another backup`, cause)
   })
   const manifest = parseManifest(text)
-  if (manifest === undefined) throw incomplete(`${path.join(folder, FILE)} is damaged: use another backup`)
-  if (manifest.format !== 1) throw incomplete(`the backup in ${folder} was written by another version, ${describeVersion(manifest)}`)
+  if (typeof manifest?.format === 'number' && manifest.format !== 1) {
+    throw incomplete(`the backup in ${folder} was written by another version, ${describeVersion(manifest)}`)
+  }
+  if (manifest === undefined || !isWhole(manifest)) throw incomplete(`${path.join(folder, FILE)} is damaged: use another backup`)
   return manifest
 }
 
 const incomplete = (why: string, cause?: unknown): MillraceError => new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why, { cause })
 
-/** @returns undefined when the text is not a manifest of any version. */
+/** @returns undefined when the text is not that of an object. */
 function parseManifest (text: string): BackupManifest | undefined {
   try {
-    const manifest = JSON.parse(text) as BackupManifest
-    const { files, leftOut, books, clickhouse, postgres } = manifest
-    const isWhole = [files, leftOut, books, clickhouse.migrations, postgres.migrations].every(Array.isArray) &&
-      [clickhouse, postgres].every(({ tables }) => typeof tables === 'object')
-    // A restore copies it, so it must be one of those whose checksums are verified.
-    return isWhole && files.some(({ path }) => path === 'credentials.json') ? manifest : undefined
+    const manifest = JSON.parse(text) as BackupManifest | null
+    return typeof manifest === 'object' ? manifest ?? undefined : undefined
   } catch {
     return undefined
   }
+}
+
+/** Whether it has all that a restore reads; also the credentials, which must be a file whose checksum is verified. */
+function isWhole ({ files, leftOut, books, clickhouse, postgres }: Partial<BackupManifest>): boolean {
+  const lists = [files, leftOut, books, clickhouse?.migrations, clickhouse?.definitions, postgres?.migrations]
+  return lists.every(Array.isArray) &&
+    [clickhouse, postgres].every((store) => typeof store?.tables === 'object' && typeof store.checksums === 'object') &&
+    files?.some(({ path }) => path === 'credentials.json') === true
 }
 
 /** A name with a mistake, or a disk that is not mounted: another backup would not help. */

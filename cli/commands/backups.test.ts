@@ -55,7 +55,8 @@ async function makeBackup (folder: string): Promise<string> {
   const files = [await write('credentials.json'), await write('clickhouse/data.bin')]
   await writeFile(path.join(folder, 'manifest.json'), JSON.stringify({
     format: 1, version: '0.1.0', startedAt: '2026-11-01T00:00:00Z', deadLetters: 0, leftOut: [], books: [], files,
-    postgres: { migrations: [], tables: {} }, clickhouse: { migrations: [], tables: {} }
+    postgres: { migrations: [], checksums: {}, tables: {} },
+    clickhouse: { migrations: [], checksums: {}, definitions: [], tables: {} }
   }))
   return path.join(folder, files[1]!.path)
 }

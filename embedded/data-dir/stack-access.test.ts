@@ -19,6 +19,21 @@ t.test('generates keys and passwords once and keeps them for the owner only', as
   t.equal((await stat(path.join(dataDir, 'credentials.json'))).mode & 0o777, 0o600)
 })
 
+t.test('refuses a file that lacks a key or password', async (t) => {
+  const dataDir = t.testdir()
+  const file = path.join(dataDir, 'credentials.json')
+  const whole = await loadCredentials(dataDir, NONE)
+  for (const [text, message] of [
+    [JSON.stringify({ ...whole, analystPassword: '' }), `${file} is not JSON or has no analystPassword: correct it`],
+    [JSON.stringify({ ...whole, clickhousePassword: undefined }), `${file} is not JSON or has no clickhousePassword: correct it`],
+    ['null', `${file} is not JSON or has no projectApiKey: correct it`],
+    ['{', `${file} is not JSON or has no projectApiKey: correct it`]
+  ] as const) {
+    await writeFile(file, text)
+    await t.rejects(loadCredentials(dataDir, NONE), { code: 'MILLRACE_DATA_DIR_UNUSABLE', message })
+  }
+})
+
 t.test('takes chosen keys on an empty data directory only', async (t) => {
   const dataDir = t.testdir()
   const chosen = { ...NONE, projectApiKey: 'phc_chosen', personalApiKey: 'phx_chosen' }

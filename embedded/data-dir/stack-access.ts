@@ -42,11 +42,13 @@ export interface StackAddresses {
  *
  * Chosen keys count on an empty data directory only, as the database already holds the others. The embedded ClickHouse
  * server learns its passwords at each start, so an operator may change those in the file.
+ *
+ * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` when the file lacks one: a login without a password is open.
  */
 export async function loadCredentials (dataDir: string, chosen: StackSettings['chosen']): Promise<Credentials> {
   const file = path.join(dataDir, 'credentials.json')
   const stored = await readFile(file, 'utf8').then(
-    (text) => JSON.parse(text) as Credentials,
+    (text) => readCredentials(file, text),
     (error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
       return undefined
@@ -67,6 +69,19 @@ export async function loadCredentials (dataDir: string, chosen: StackSettings['c
   }
   await chmod(file, 0o600)
   return credentials
+}
+
+const FIELDS: readonly (keyof Credentials)[] =
+  ['projectApiKey', 'personalApiKey', 'postgresPassword', 'clickhousePassword', 'analystPassword']
+
+function readCredentials (file: string, text: string): Credentials {
+  let stored: Credentials | null = null
+  try {
+    stored = JSON.parse(text)
+  } catch {}
+  const missing = FIELDS.find((name) => !stored?.[name])
+  if (stored !== null && missing === undefined) return stored
+  throw new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `${file} is not JSON or has no ${missing}: correct it`)
 }
 
 /**
