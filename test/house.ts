@@ -40,7 +40,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_887,
+  lines: 88_932,
   serverLines: 5_492,
   platformLines: 3_899,
   trackedFiles: 1_733,
@@ -48,7 +48,7 @@ const LIMITS = {
   repeatedNames: 0,
   longFunctions: 0,
   assertions: 152,
-  casts: 265,
+  casts: 264,
   phrases: 51
 } satisfies Record<keyof House, number>
 

@@ -37,7 +37,11 @@ export const exporting: Question = {
       await waitForMerges(context)
     })
     const to = new Date(Math.ceil(Date.now() / MINUTE_MS) * MINUTE_MS)
-    while ((await readCompleteThrough(context.stack.clickhouse) ?? from) < to) await delay(1000)
+    const deadline = Date.now() + MAX_EXPORT_MS
+    while ((await readCompleteThrough(context.stack.clickhouse) ?? from) < to) {
+      await delay(1000)
+      if (Date.now() > deadline) throw new Error('complete_through did not reach the end of the window')
+    }
     await delay(BOOKS_MS)
     const runs: number[] = []
     for (let run = 0; run < RUNS; run++) {

@@ -36,7 +36,7 @@ export function describeNewerDatabase (known: Awaited<ReturnType<typeof readSche
   }
 }
 
-/** Records that this version has migrated both databases; once. The column `files` means nothing since 0.1.0. */
+/** Records that this version has migrated both databases; once. Only 0.1.0 reads the column `files`. */
 export async function recordSchemaVersion (query: Query): Promise<void> {
   if (!await hasTable(query)) return
   await query(`INSERT INTO schema_versions AS known (version, oldest_compatible, files, commit) VALUES ($1, $2, '{}', $3)

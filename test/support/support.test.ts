@@ -153,7 +153,7 @@ t.test('the nats-server of a test that has ended is as new for the next, or ende
 
   t.equal(ports[0], ports[1])
   t.equal(new Set(ports).size, 3)
-  await t.rejects(connectOnce(ports[1] ?? 0), { code: 'ECONNREFUSED' })
+  await t.rejects(connectOnce(ports[2] ?? 0), { code: 'ECONNREFUSED' })
 })
 
 t.test('waits for a condition, and says which one did not come true', async (t) => {

@@ -28,7 +28,8 @@ const sparePostgres = createSpares(dropPostgres)
 export async function createTestPostgres (t: TestContext): Promise<TestPostgres> {
   const spares = await sparePostgres(t)
   const database = spares.take() ?? await copyPostgresDatabase()
-  const fresh = await (freshState ??= readPostgresState(database.sql))
+  freshState ??= readPostgresState(database.sql)
+  const fresh = await freshState.catch((error: unknown) => { freshState = undefined; throw error })
   t.teardown(async () => {
     database.sql.onStatement = undefined
     // What cannot be asked any more is not as new.
