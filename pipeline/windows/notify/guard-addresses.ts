@@ -71,8 +71,8 @@ export function createResolve (servers?: readonly string[]): Resolve {
   }
 }
 
-/** Of two lookups that run at once in a process (`createResolve`), one is left for the stores. */
-const lookups = createSemaphore({ limit: 1 })
+/** Of two lookups that run at once in a process (`createResolve`), one is for the stores. A dial waits no longer. */
+const lookups = createSemaphore({ limit: 1, maxWaitMs: 10_000 })
 
 /** Also by hosts file and search list: `hooks.dev` may be a service of this cluster, or a stranger's host. */
 const resolveAsMachine: Resolve = (name, options, done) => {
