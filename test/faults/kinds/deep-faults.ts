@@ -5,7 +5,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { personsPartition, type PersonUpdate } from '../../../schema/wire/persons-update.ts'
 import { DEAD_LETTER_STREAM, PERSONS_PARTITIONS, personsSubject } from '../../../schema/wire/streams.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { describeDelays, quantile, type Visibility, VISIBLE_P99_MS, watchVisibility } from '../audit/watch-visibility.ts'
+import { compareDelays, type Visibility, VISIBLE_P99_MS, watchBeside } from '../audit/watch-visibility.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 import { countStored } from './event-faults.ts'
 import type { Fault } from './fault.ts'
@@ -23,13 +23,6 @@ const TEXT_BYTES = 200_000
 const LARGE_UPDATES = 160
 const LARGE_UPDATES_PER_REQUEST = 80
 const LARGE_TEXT_BYTES = 400_000
-
-/**
- * How many times as late another project may be as beside the same texts as plain properties, from which only the
- * capacity of the machine isolates it. On two cores that was 2.1 to 2.8 s for both, and 4.3 to 6.7 s where the pipeline
- * never rests between large changes.
- */
-const MAX_RATIO = 2
 
 /** Levels that the pipeline refuses in a person, and the engine in an event. */
 const REFUSED_LEVELS = 205
@@ -90,31 +83,6 @@ interface Levels { eventLevels: number, personLevels: number }
 
 const PLAIN: Levels = { eventLevels: 1, personLevels: 1 }
 const DEEP: Levels = { eventLevels: UNREADABLE_LEVELS, personLevels: REFUSED_LEVELS }
-
-/** Watches how soon events and changes of a person of another project are visible until all of a flood is there. */
-function watchBeside (
-  system: FaultSystem, event: string, flood: () => Promise<void>, isThere: () => Promise<boolean>
-): Promise<Visibility> {
-  const stop = new AbortController()
-  const watched = watchVisibility(system, { event, distinctId: `${SDK_DISTINCT_ID}${event} ${Date.now()}`, stop: stop.signal })
-  const flooded = flood().then(() => waitFor(isThere, { everyMs: 200 })).finally(() => stop.abort())
-  const both = Promise.all([watched, flooded]).then(([visibility]) => visibility)
-  // Awaited when the fault is healed; until then a failure must not end the run.
-  both.catch(() => {})
-  return both
-}
-
-/** @throws when another project was visible late, and later than beside plain texts. */
-function compareDelays (seen: Visibility, plain: Visibility, note: (text: string) => void): void {
-  const kinds = [['events', 'events'], ['persons', 'changes of a person']] as const
-  const p99 = (delays: readonly number[]): number => Math.round(quantile(delays, 0.99))
-  note(kinds.map(([kind, name]) => `${describeDelays(name, seen[kind])} (beside plain texts: p99 ${p99(plain[kind])} ms)`).join('; '))
-  for (const [kind, name] of kinds) {
-    if (p99(seen[kind]) > Math.max(VISIBLE_P99_MS, MAX_RATIO * p99(plain[kind]))) {
-      throw new Error(`${name} of another project became visible after ${p99(seen[kind])} ms at p99, beside plain texts after ${p99(plain[kind])} ms`)
-    }
-  }
-}
 
 function nest (levels: number): unknown {
   return JSON.parse(`${'['.repeat(levels)}1${']'.repeat(levels)}`)
