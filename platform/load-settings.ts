@@ -22,7 +22,7 @@ export function loadSettings<N extends SettingName> (env: NodeJS.ProcessEnv, nam
   }
 
   const problems = findUnknownNames(env)
-  const ajv = new Ajv({ allErrors: true, useDefaults: true, verbose: true })
+  const ajv = new Ajv({ allErrors: true, useDefaults: true, verbose: true, validateSchema: false })
   for (const [name, { isValid }] of Object.entries(FORMATS)) ajv.addFormat(name, isValid)
   const validate = ajv.compile({ type: 'object', properties: Object.fromEntries(names.map(pickSchema)) })
   if (!validate(given)) {
