@@ -1,3 +1,4 @@
+import type { ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { Stack } from '../start-stack.ts'
@@ -123,6 +124,8 @@ function createOpenApiChecker (document: OpenApiDocument): OpenApiChecker {
   ;(ajvFormats as unknown as (ajv: Ajv2020) => void)(ajv)
   ajv.addSchema(document, 'openapi')
   const tried = new Set<string>()
+  /** By the place of its schema: compiling one takes longer than most requests. */
+  const validators = new Map<string, ValidateFunction>()
 
   function findTemplate (path: string): string | undefined {
     const plain = path.split('?', 1)[0]?.replace(/\/$/, '') ?? ''
@@ -146,7 +149,8 @@ function createOpenApiChecker (document: OpenApiDocument): OpenApiChecker {
       if (responses[key]?.content === undefined) return body === undefined ? undefined : 'a body where none is documented'
       const parts = ['paths', template, method.toLowerCase(), 'responses', key, 'content', 'application/json', 'schema']
       const pointer = parts.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')
-      const validate = ajv.compile({ $ref: `openapi#/${pointer}` })
+      const validate = validators.get(pointer) ?? ajv.compile({ $ref: `openapi#/${pointer}` })
+      validators.set(pointer, validate)
       return validate(body) ? undefined : ajv.errorsText(validate.errors)
     },
     findFaultOfHead (method, path, { status, contentType }) {
