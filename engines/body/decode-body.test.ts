@@ -136,9 +136,9 @@ const bad: [string, string | Buffer, BodyHints, number, string][] = [
   ['a form of plus signs', `data=${'+'.repeat(2000)}{}`, FORM, 400, 'invalid_form'],
   ['invalid brotli', 'hello!', { contentEncoding: 'br' }, 400, 'invalid_encoding'],
   ['layers without end', wrap(8), {}, 400, 'invalid_json'],
-  ['a gzip bomb', zlib.gzipSync(Buffer.alloc(50_000_000)), {}, 413, 'body_too_large'],
-  ['a zstd bomb', zlib.zstdCompressSync(Buffer.alloc(50_000_000)), { contentEncoding: 'zstd' }, 413, 'body_too_large'],
-  ['an lz64 bomb', LZString.compressToBase64('x'.repeat(3_000_000)), { compression: 'lz64' }, 413, 'body_too_large']
+  ['a gzip bomb', zlib.gzipSync(Buffer.alloc(5_000_000)), {}, 413, 'body_too_large'],
+  ['a zstd bomb', zlib.zstdCompressSync(Buffer.alloc(5_000_000)), { contentEncoding: 'zstd' }, 413, 'body_too_large'],
+  ['an lz64 bomb', LZString.compressToBase64('x'.repeat(1_100_000)), { compression: 'lz64' }, 413, 'body_too_large']
 ]
 
 for (const [name, body, hints, status, code] of bad) {
@@ -189,7 +189,7 @@ t.test('the first media type of any header is the one that a search from each ch
   fc.assert(fc.property(pieces, (list) => {
     const sent = `,${list.join('')}`
     return normalised(sent) === (new RegExp(`${token}/${token}`).exec(sent)?.[0] ?? 'application/octet-stream')
-  }), { numRuns: 3000 })
+  }), { numRuns: 1000 })
 })
 
 t.test('a header of 64 KB takes no more than its length', async (t) => {

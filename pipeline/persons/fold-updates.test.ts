@@ -9,7 +9,7 @@ import { foldByCopying, type CopiedPerson, sorted } from './testing/copying-fold
 import { largeProperties, loadStored, made } from './testing/large-persons.ts'
 
 /** `MILLRACE_TEST_SEQUENCES=2000 npx node pipeline/persons/fold-updates.test.ts` for more. */
-const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? (process.env.MILLRACE_TEST_LONG === '1' ? 40 : 12))
+const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? (process.env.MILLRACE_TEST_LONG === '1' ? 40 : 6))
 const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 7)
 
 const IDS = ['a', 'b', 'c', 'd', 'e', 'f']
