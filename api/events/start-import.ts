@@ -147,7 +147,11 @@ async function execute (
       begun = importId
       onBegun(importId)
     })
-    if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
+    try {
+      if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
+    } catch {
+      // It has ended already, or works as it is.
+    }
     const [code] = await once(child, 'close').catch(() => [null])
     logger.info({ project, code, said }, 'server-side import ended; "code" is its exit code, 0 if complete')
     if (begun === undefined) throw new HttpError(400, 'validation_error', 'invalid_input', /^(?:millrace|error): (.*)/m.exec(said)?.[1] ?? `The import ended with code ${code}.`)

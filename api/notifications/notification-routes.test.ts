@@ -31,6 +31,16 @@ t.test('a target shows no secrets, and takes back what it showed', async (t) => 
   t.equal((await api.call('POST', '~/targets/999999/test')).status, 404)
 })
 
+t.test('a url that parsers mend shows no secret either', async (t) => {
+  for (const url of ['https:example.com/secret', 'https:/example.com/secret', 'https://example.com\\secret', 'https:\\\\example.com\\secret']) {
+    const { status, body } = await api.call('POST', '~/targets/', { name: url, kind: 'webhook', url })
+    t.equal(status, 201, url)
+    t.notMatch(body.url, 'secret')
+    t.equal((await api.call('PATCH', `~/targets/${body.id}`, { url: body.url, description: 'ours' })).status, 200)
+    t.same(await api.sql`SELECT url FROM targets WHERE id = ${body.id}`, [{ url }])
+  }
+})
+
 t.test('what a target cannot be is refused by the field at fault', async (t) => {
   const refused: [object, string][] = [
     [{ kind: 'pager' }, 'kind'], [{ url: 'ftp://example.com' }, 'url'], [{ url: 'javascript:alert(1)' }, 'url'], [{ url: 'https://user:pw@example.com/' }, 'url'],

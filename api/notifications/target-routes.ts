@@ -28,8 +28,8 @@ const state = {
   sent_events: { ...array(string), description: 'Names of the events sent: `events` and, for Slack, those whose definition has `post_to_slack`.' }
 } as const
 
-/** Whoever knows the whole url of a webhook may post there. */
-const HOST_ONLY = "CASE q.kind WHEN 'mail' THEN q.url ELSE regexp_replace(q.url, '^([a-zA-Z]+://[^/?#]*).*$', '\\1/…') END"
+/** Whoever knows the whole url of a webhook may post there. Parsers read `https:host/` and backslashes as well. */
+const HOST_ONLY = "CASE q.kind WHEN 'mail' THEN q.url ELSE regexp_replace(q.url, '^([a-zA-Z]+://[^/?#\\\\]*)?.*$', '\\1/…') END"
 
 export const TARGETS: DocumentKind<typeof fields> = {
   table: 'targets', scope: 'project', id: 'Target', noun: 'target', plural: 'targets', fields, state,

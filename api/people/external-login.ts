@@ -4,12 +4,12 @@ import type { FastifyRequest } from 'fastify'
 import { hashToken, type SessionUser } from '../../console/server/sessions.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { createSemaphore } from '../../platform/semaphore.ts'
+import { createSemaphore, SemaphoreTimeoutError } from '../../platform/semaphore.ts'
 import type { Membership } from '../../schema/roles.ts'
 import { publicOrigin } from '../http/pagination.ts'
 import { admitIdentity } from './admit-identity.ts'
 import type { Grant } from './login-roles.ts'
-import type { Identity, Provider, Tokens } from './oidc.ts'
+import { type Identity, type Provider, type Tokens, unavailable } from './oidc.ts'
 import { addressOf } from './record.ts'
 
 export interface ExternalLogin {
@@ -37,6 +37,7 @@ const rereading = createSemaphore({ limit: 2, maxWaitMs: 10_000 })
  * Reads the claims of a session again when they are old: of all its requests at a time, in any process, one asks.
  *
  * @returns false when the session has ended: the provider or the proxy no longer vouches for the user.
+ * @throws {HttpError} 503 when the provider does not answer, or is asked for too many sessions.
  */
 export async function keepClaimsFresh (
   request: FastifyRequest, { userId, issuer, subject, claimsReadAt }: SessionUser, token: string,
@@ -47,7 +48,7 @@ export async function keepClaimsFresh (
   // The proxy has somebody else, or nobody, in the place of this user.
   if (issuer === PROXY && (proxied === null || proxied.subject !== subject)) return false
   if (claimsReadAt === null || now() - claimsReadAt.getTime() < CLAIMS_MS) return true
-  return await rereading.run(async () => await sql.begin(async (tx) => {
+  const found = await rereading.run(async () => await sql.begin(async (tx): Promise<boolean | HttpError> => {
     const [session] = await tx<{ sealed: string | null, claimsReadAt: Date }[]>`
       SELECT oidc_tokens AS sealed, claims_read_at AS "claimsReadAt" FROM console_sessions
       WHERE token_hash = ${hashToken(token)} FOR UPDATE`
@@ -55,7 +56,12 @@ export async function keepClaimsFresh (
     if (now() - session.claimsReadAt.getTime() < CLAIMS_MS) return true
     const tokens = openSeal(session.sealed, token)
     const asked = provider === null || tokens === null ? null : await provider.refresh(tokens, subject ?? '')
-    const identity = issuer === PROXY ? proxied : asked
+    if (asked?.identity instanceof HttpError && asked.identity.status === 503) {
+      await tx`UPDATE console_sessions SET oidc_tokens = ${seal(asked.tokens, token)} WHERE token_hash = ${hashToken(token)}`
+      return asked.identity
+    }
+    const vouched = issuer === PROXY ? proxied : asked?.identity ?? null
+    const identity = vouched instanceof HttpError ? null : vouched
     const given = identity === null ? [] : readRoles(identity)
     const isAdmitted = identity !== null &&
       await isAdmittedAs(userId, admitIdentity(sql, identity, {
@@ -70,7 +76,10 @@ export async function keepClaimsFresh (
         oidc_tokens = ${identity.tokens === null ? null : seal(identity.tokens, token)}
       WHERE token_hash = ${hashToken(token)}`
     return true
-  }))
+  })).catch((error: unknown) => { throw error instanceof SemaphoreTimeoutError ? unavailable(error) : error })
+  // After the new tokens are stored.
+  if (found instanceof HttpError) throw found
+  return found
 }
 
 async function isAdmittedAs (userId: number, admission: Promise<number>): Promise<boolean> {
@@ -91,7 +100,7 @@ export async function findLogoutUrl (
   return await provider.logoutUrl(tokens, `${publicOrigin(request, publicUrl)}/console`).catch(() => null)
 }
 
-const PROXY = 'proxy'
+export const PROXY = 'proxy'
 
 export function readProxyHeaders ({ headers }: FastifyRequest): Identity | null {
   const read = (name: string): string => String(headers[`remote-${name}`] ?? '').trim()

@@ -6,7 +6,7 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { publicOrigin } from '../http/pagination.ts'
 import { admitIdentity, type Invited } from './admit-identity.ts'
-import { type LoginDeps, readProxyHeaders, seal } from './external-login.ts'
+import { type LoginDeps, PROXY, readProxyHeaders, seal } from './external-login.ts'
 import { findInvited } from './log-in.ts'
 import type { Identity, LoginChecks } from './oidc.ts'
 import { addressOf, writeRecord } from './record.ts'
@@ -72,7 +72,10 @@ export const loginRoutes = fastifyPlugin(async (app: FastifyInstance, deps: Logi
       const identity = readProxyHeaders(request)
       if (identity === null || request.routeOptions.url !== '/console/session' || request.method !== 'GET') return
       const before = request.cookies[SESSION_COOKIE]
-      if (before !== undefined && await sessions.find(before) !== null) return
+      const found = before === undefined ? null : await sessions.find(before)
+      // One that the proxy began for somebody else has ended.
+      const isOther = found?.keyHash === null && found.issuer === PROXY && found.subject !== identity.subject
+      if (found !== null && !isOther) return
       // The page asks for its session with this request, and gets that of the proxy.
       request.cookies[SESSION_COOKIE] = await begin(request, reply, identity, null)
     })

@@ -147,6 +147,22 @@ t.test('a group that was taken away has no right within five minutes, and an end
   t.match(await api.sql`SELECT count(*) AS count FROM memberships m JOIN users u ON u.id = user_id WHERE email = 'flo@example.com'`, [{ count: 0 }])
 })
 
+t.test('a provider that is slow, broken or overloaded ends no login', async (t) => {
+  idp.groups.set('flo', ['team'])
+  const { browser } = await logIn('flo')
+  const list = async () => (await fetch(`${origin}/api/projects/1/persons`, { headers: { cookie: browser.cookiesOf(origin), 'millrace-console': '1' } })).status
+  t.teardown(() => Object.assign(idp, { failing: null, tamper: null }))
+  // Groups are in the answer of the provider alone.
+  idp.tamper = ({ groups, ...claims }) => ({ claims })
+  for (const failing of [{ path: '/token', status: 502 }, { path: '/token', status: 429 }, { path: '/me', status: 503 }, { path: '/token', status: 0 }] as const) {
+    time += 299_000
+    idp.failing = failing
+    t.equal(await list(), 503, `${failing.path} answers ${failing.status}`)
+    idp.failing = null
+    t.equal(await list(), 200, 'the refresh token was not used twice')
+  }
+})
+
 t.test('logging out ends the session here, and leads to the provider', async (t) => {
   const { browser } = await logIn('ada')
   const cookie = browser.cookiesOf(origin)
@@ -182,5 +198,7 @@ t.test('a proxy in front logs in the user that it names', async (t) => {
   const cookie = first.headers.getSetCookie()[0]?.split(';')[0]
   t.equal((await ask(named, cookie)).status, 200)
   t.equal((await ask({}, cookie)).status, 204, 'the proxy no longer names her')
+  const other = await ask({ ...named, 'remote-user': 'pit', 'remote-email': 'pit@example.com' }, cookie)
+  t.match(await other.json(), { email: 'pit@example.com' }, 'the proxy names somebody else in her browser')
   t.equal((await ask({ ...named, 'remote-user': 'x', 'remote-groups': '' })).status, 401, 'without a role')
 })

@@ -88,20 +88,24 @@ export function createProvider (options: OidcOptions) {
       return await identify(config, claims, tokensOf(answer, null), claims.sub)
         .catch((error: unknown) => { throw refusalOf(error) })
     },
-    /** Reads the claims again. @returns null when the provider has ended the login. @throws {HttpError} 503. */
-    async refresh (tokens: Tokens, subject: string): Promise<Identity | null> {
+    /**
+     * Reads the claims again. `tokens` are to be kept whatever `identity` is: a refresh token may work once only.
+     *
+     * @returns as identity: a 401 when the provider has ended the login, a 503 when it does not answer.
+     * @throws {HttpError} 503.
+     */
+    async refresh (tokens: Tokens, subject: string): Promise<{ tokens: Tokens, identity: Identity | HttpError }> {
       const config = await configure()
+      let fresh = tokens
       try {
         const answer = tokens.refreshToken === null ? null : await oidc.refreshTokenGrant(config, tokens.refreshToken)
-        const fresh = answer === null ? tokens : tokensOf(answer, tokens)
         const claims = answer?.claims()
         if (claims !== undefined && claims.sub !== subject) throw new Error('the id token is of somebody else')
+        fresh = answer === null ? tokens : tokensOf(answer, tokens)
         // An identity token that is not new would repeat the old groups.
-        return await identify(config, claims ?? {}, fresh, subject)
+        return { tokens: fresh, identity: await identify(config, claims ?? {}, fresh, subject) }
       } catch (error) {
-        const refusal = refusalOf(error)
-        if (refusal.status === 503) throw refusal
-        return null
+        return { tokens: fresh, identity: refusalOf(error) }
       }
     },
     /** Where to log out at the provider; null when it does not offer that. */
@@ -136,11 +140,14 @@ function readPath (claims: object, path: string): unknown {
 
 /** A provider that does not answer has refused nobody. */
 function refusalOf (error: unknown): HttpError {
-  const isAway = error instanceof TypeError || (error instanceof Error && (error.name === 'TimeoutError' || /status code \(5|status: 5/.test(error.message)))
-  if (isAway && !(error instanceof oidc.ClientError)) return unavailable(error)
+  if (error instanceof oidc.ClientError ? isUnanswered(error) : error instanceof TypeError) return unavailable(error)
   return new HttpError(401, 'authentication_error', 'authentication_failed', 'The identity provider did not log you in.', { cause: error })
 }
 
-function unavailable (cause: unknown): HttpError {
+function isUnanswered ({ code, cause }: oidc.ClientError): boolean {
+  return code === 'OAUTH_TIMEOUT' || (cause instanceof Response && (cause.status >= 500 || cause.status === 429))
+}
+
+export function unavailable (cause: unknown): HttpError {
   return new HttpError(503, 'server_error', 'identity_provider_unavailable', 'The identity provider does not answer.', { cause, action: 'retry' })
 }

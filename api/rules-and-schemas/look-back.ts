@@ -99,25 +99,22 @@ export const LINES_DESCRIPTION = 'With `Accept: application/x-ndjson` the answer
 
 /**
  * Answers with what a look back over stored events finds; while it goes on with lines that say how far it is, if the
- * client asks for them. Then it ends when its client goes away.
+ * client asks for them. It ends when its client goes away.
  *
  * @throws {HttpError} when ClickHouse refuses, unless the answer is lines: then the last line says it.
  */
 export async function answerLookBack (
   request: FastifyRequest, reply: FastifyReply, lookBack: (options: LookBackOptions) => Promise<object>
 ): Promise<object> {
-  const run = async (options: LookBackOptions): Promise<object> =>
-    await lookBack(options).catch((error: unknown) => { throw describeClickHouseError(error) })
-  return request.headers.accept?.includes(LINES_TYPE) === true ? streamLines(reply, run) : await run({})
-}
-
-function streamLines (reply: FastifyReply, run: (options: LookBackOptions) => Promise<object>): FastifyReply {
-  const lines = new PassThrough()
   const gone = new AbortController()
-  lines.on('close', () => gone.abort())
+  reply.raw.once('close', () => gone.abort())
+  const run = async (options: LookBackOptions): Promise<object> =>
+    await lookBack({ ...options, signal: gone.signal })
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+  if (request.headers.accept?.includes(LINES_TYPE) !== true) return await run({})
+  const lines = new PassThrough()
   const write = (line: object): boolean => lines.writable && lines.write(`${JSON.stringify(line)}\n`)
-  const onProgress = (checked: number, total: number): void => { write({ checked, total }) }
-  void run({ onProgress, signal: gone.signal })
+  void run({ onProgress: (checked, total) => write({ checked, total }) })
     // The status is sent long ago, so an error is the last line.
     .catch((error: unknown) => {
       if (!gone.signal.aborted) reply.log.warn({ err: error }, 'check of stored events failed')

@@ -25,6 +25,8 @@ export interface IdentityProvider {
   tamper: ((claims: Record<string, unknown>) => { claims: Record<string, unknown>, alg?: 'none', foreignKey?: boolean }) | null
   /** Whether it has ended all logins. */
   isRevoked: boolean
+  /** Answers requests to a path with this status, and nothing else; 0: never. */
+  failing: { path: '/token' | '/me', status: number } | null
 }
 
 /**
@@ -38,7 +40,7 @@ export async function startIdentityProvider (t: TestContext, origin: string, hos
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://${host}:${(server.address() as AddressInfo).port}`
-  const own: IdentityProvider = { issuer, groups: new Map(), tamper: null, isRevoked: false }
+  const own: IdentityProvider = { issuer, groups: new Map(), tamper: null, isRevoked: false, failing: null }
   const provider = new Provider(issuer, {
     clients: [{
       client_id: 'millrace', client_secret: 'a secret of the client',
@@ -50,6 +52,7 @@ export async function startIdentityProvider (t: TestContext, origin: string, hos
     claims: { openid: ['sub', 'groups'], email: ['email', 'email_verified'], profile: ['given_name'] },
     conformIdTokenClaims: false,
     issueRefreshToken: () => true,
+    rotateRefreshToken: true,
     findAccount: (_: unknown, id: string) => ({
       accountId: id,
       claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: true, given_name: id, groups: own.groups.get(id) ?? [] })
@@ -67,7 +70,11 @@ export async function startIdentityProvider (t: TestContext, origin: string, hos
         : await new jose.SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'own' }).sign(foreignKey ? foreign : privateKey)
     }
   })
-  server.on('request', provider.callback())
+  const answer = provider.callback()
+  server.on('request', (request, response) => {
+    if (own.failing === null || request.url !== own.failing.path) answer(request, response)
+    else if (own.failing.status !== 0) response.writeHead(own.failing.status).end('away')
+  })
   t.teardown(async () => {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
