@@ -40,10 +40,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 88_932,
+  lines: 89_400,
   serverLines: 5_492,
-  platformLines: 3_899,
-  trackedFiles: 1_733,
+  platformLines: 3_910,
+  trackedFiles: 1_740,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
