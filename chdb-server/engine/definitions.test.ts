@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import t, { type Test } from 'tap'
 import { tokenizeSql } from '../statement/sql-lexer.ts'
@@ -86,6 +86,18 @@ t.test('a statement that writes a definition is refused on a full disk; one that
   t.equal(await run("ALTER TABLE k DROP PARTITION '202611'"), 'ran')
   t.equal(await run('DROP TABLE k'), 'ran')
   t.equal(await run('TRUNCATE TABLE k'), 'ran')
+})
+
+t.test('keeps the definitions that a statement may change: of the databases that it names, and of all for RESTORE ALL', async (t) => {
+  const engineDir = t.testdir({ metadata: { a: { 't.sql': 'one\n' }, b: { 't.sql': 'two\n' } } })
+  const definitions = new Definitions(engineDir)
+  const findKept = async (sql: string): Promise<string[]> => await definitions.during(
+    { tokens: tokenizeSql(sql), database: 'shop' },
+    async () => readdirSync(path.join(engineDir, 'server-definitions'), { recursive: true }).map(String).filter((name) => name.endsWith('.sql')).sort())
+
+  t.same(await findKept("RESTORE DATABASE a AS c FROM File('x')"), ['a/t.sql'])
+  t.same(await findKept("RESTORE TABLE c.t AS `b`.t FROM File('x')"), ['b/t.sql'])
+  t.same(await findKept("RESTORE ALL FROM File('x')"), ['a/t.sql', 'b/t.sql'])
 })
 
 t.test('statements that make and drop tables beside each other do not get in the way of each other', async (t) => {

@@ -122,7 +122,7 @@ function keep (engineDir: string, statement: DefiningStatement): void {
 
 /** Tells of the folder of a database whether a statement may change it. `.` holds the databases themselves. */
 function databasesOf ({ tokens, database }: DefiningStatement): (folder: string) => boolean {
-  if (tokens[0]!.text === 'RESTORE') return () => true
+  if (tokens[0]!.text === 'RESTORE' && tokens.some(({ text }) => text === 'ALL')) return () => true
   const names = [database, ...tokens.map(({ text }) => text.replace(/^["`]|["`]$/g, ''))]
   const named = new Set(names.map((name) => name.toUpperCase()))
   return (folder) => folder === '.' || named.has(decodeURIComponent(folder).toUpperCase())

@@ -1,8 +1,11 @@
+import { readFileSync } from 'node:fs'
 import type { Logger } from '../json-log.ts'
 import type { EngineSession } from './engine.ts'
 
 /** Merges write without a statement: how often to ask then. Far below how long the sources of a merge are kept. */
 const ASK_INTERVAL_MS = 500
+/** While nothing was written since the last answer. No longer: what was written during that question is not seen. */
+const IDLE_INTERVAL_MS = 5000
 
 /** What the engine answers to every statement after a fatal error. */
 const FATAL = /shutting down due to a fatal error/
@@ -33,6 +36,8 @@ export class FailedWrites {
   #asking: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
   #cleanAt = Date.now()
+  /** What `countWrites` gave when the last answer came. */
+  #writes = NaN
 
   /**
    * @param session  One that runs nothing else.
@@ -42,7 +47,7 @@ export class FailedWrites {
     this.#session = session
     this.#end = end
     // A failed question is asked again; a statement that needs the answer gets the error.
-    this.#timer = setInterval(() => { void this.check().catch(() => {}) }, ASK_INTERVAL_MS).unref()
+    this.#timer = setInterval(() => { if (this.#isDue()) void this.check().catch(() => {}) }, ASK_INTERVAL_MS).unref()
   }
 
   /**
@@ -65,6 +70,12 @@ export class FailedWrites {
     clearInterval(this.#timer)
   }
 
+  /** Not right after a statement asked. At rest, questions were half of what the process costs. */
+  #isDue (): boolean {
+    const age = Date.now() - this.#cleanAt
+    return age >= IDLE_INTERVAL_MS || (age >= ASK_INTERVAL_MS && countWrites() !== this.#writes)
+  }
+
   async #ask (): Promise<void> {
     const askedAt = Date.now()
     const { bytes } = await this.#session.run(COUNT_FAILED).catch((error: unknown) => {
@@ -74,10 +85,20 @@ export class FailedWrites {
     const failed = Number(Buffer.from(bytes).toString())
     if (failed === 0) {
       this.#cleanAt = askedAt
+      this.#writes = countWrites()
       return
     }
     this.#end({ failed, since: this.#cleanAt })
     await new Promise(() => {})
+  }
+}
+
+/** How often this process has called the system to write, also in vain; NaN where the system does not tell. */
+function countWrites (): number {
+  try {
+    return Number(/^syscw: (\d+)/m.exec(readFileSync('/proc/self/io', 'latin1'))?.[1])
+  } catch {
+    return NaN
   }
 }
 

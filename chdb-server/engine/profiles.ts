@@ -137,6 +137,10 @@ export function keepFreeBytes (diskBytes: number): number {
  * The engine's own configuration: memory that suits a machine shared with the rest of the stack, what keeps a full disk
  * from damaging tables, and no statistics of columns, which nobody asks for and which cost small merges a fifth.
  *
+ * Its threads wake up less for nothing: a table looks for merges and old parts at each insert, and then after 1 s and a
+ * tenth more each time. By default it begins with 0.1 s, and does the same again for continuous queries (`STREAM`),
+ * which inserts wake anyway: 30 ms of CPU a second with twelve databases of 20 tables, for minutes.
+ *
  * The memory of the control group is not its own: a container, or a unit of systemd, holds the rest of the stack, too.
  *
  * @param options.backupsDir   The one folder into which `BACKUP ... TO File('name')` may write.
@@ -159,6 +163,9 @@ export function engineConfig (
   <memory_worker_use_cgroup>0</memory_worker_use_cgroup>
   <mark_cache_size>${Math.min(GIB, Math.floor(limit / 12))}</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
+  <memory_worker_period_ms>500</memory_worker_period_ms>
+  <background_processing_pool_thread_sleep_seconds_if_nothing_to_do>1</background_processing_pool_thread_sleep_seconds_if_nothing_to_do>
+  <background_streaming_processing_pool_thread_sleep_seconds_if_nothing_to_do>600</background_streaming_processing_pool_thread_sleep_seconds_if_nothing_to_do>
   <backups><allowed_path>${backupsDir.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</allowed_path></backups>
 </clickhouse>
 `

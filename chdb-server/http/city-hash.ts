@@ -21,16 +21,12 @@ export function cityHash128 (bytes: Uint8Array): Buffer {
   const length = bytes.length
   let hash: Pair
   if (length >= 16) hash = withSeed(view, 16, length - 16, [fetch64(view, 0) ^ K3, fetch64(view, 8)])
-  else if (length >= 8) hash = withSeed(view, 0, 0, shortSeed(view, length))
-  else hash = withSeed(view, 0, length, [K0, K1])
+  else if (length < 8) hash = withSeed(view, 0, length, [K0, K1])
+  else hash = withSeed(view, 0, 0, [fetch64(view, 0) ^ u64(BigInt(length) * K0), fetch64(view, length - 8) ^ K1])
   const digest = Buffer.allocUnsafe(16)
   digest.writeBigUInt64LE(hash[0], 0)
   digest.writeBigUInt64LE(hash[1], 8)
   return digest
-}
-
-function shortSeed (view: DataView, length: number): Pair {
-  return [fetch64(view, 0) ^ u64(BigInt(length) * K0), fetch64(view, length - 8) ^ K1]
 }
 
 function withSeed (view: DataView, start: number, size: number, seed: Pair): Pair {
@@ -133,23 +129,12 @@ function hash16 (u: bigint, v: bigint): bigint {
   return u64(shiftMix(u64((v ^ a) * K_MUL)) * K_MUL)
 }
 
-function shiftMix (value: bigint): bigint {
-  return value ^ (value >> 47n)
-}
-
 /** @param by  1 to 63. */
 function rotate (value: bigint, by: bigint): bigint {
   return (value >> by) | u64(value << (64n - by))
 }
 
-function u64 (value: bigint): bigint {
-  return BigInt.asUintN(64, value)
-}
-
-function fetch64 (view: DataView, at: number): bigint {
-  return view.getBigUint64(at, true)
-}
-
-function fetch32 (view: DataView, at: number): bigint {
-  return BigInt(view.getUint32(at, true))
-}
+const shiftMix = (value: bigint): bigint => value ^ (value >> 47n)
+const u64 = (value: bigint): bigint => BigInt.asUintN(64, value)
+const fetch64 = (view: DataView, at: number): bigint => view.getBigUint64(at, true)
+const fetch32 = (view: DataView, at: number): bigint => BigInt(view.getUint32(at, true))

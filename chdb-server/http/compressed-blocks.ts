@@ -33,14 +33,10 @@ export class BlockWriter {
   }
 
   #flush (): Uint8Array[] {
-    const bytes = Buffer.concat(this.#waiting)
-    this.#waiting = []
+    const bytes = Buffer.concat(this.#waiting.splice(0))
     this.#bytes = 0
-    const blocks: Uint8Array[] = []
-    for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
-      blocks.push(writeBlock(bytes.subarray(at, at + BLOCK_BYTES)))
-    }
-    return blocks
+    const starts = Array.from({ length: Math.ceil(bytes.length / BLOCK_BYTES) }, (_, i) => i * BLOCK_BYTES)
+    return starts.map((start) => writeBlock(bytes.subarray(start, start + BLOCK_BYTES)))
   }
 }
 

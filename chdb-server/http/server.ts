@@ -78,13 +78,11 @@ export function createAnswerRequest (parts: ServerParts): RequestListener {
 }
 
 function sendNothing (response: ServerResponse, status: number): void {
-  response.writeHead(status)
-  response.end()
+  response.writeHead(status).end()
 }
 
 function sendText (response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, { 'Content-Type': 'text/plain; charset=UTF-8' })
-  response.end(text)
+  response.writeHead(status, { 'Content-Type': 'text/plain; charset=UTF-8' }).end(text)
 }
 
 /** Runs the query of one request and answers it. Never throws: every error becomes an answer. */

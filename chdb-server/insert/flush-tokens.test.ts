@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createLogger } from '../json-log.ts'
 import t from 'tap'
@@ -61,6 +61,21 @@ t.test('flushes logs of tokens itself where the kernel cannot write them through
 
   t.equal(flusher.isWrittenThrough, false)
   t.equal(said.length, 1)
+})
+
+const memory = { skip: !existsSync('/dev/shm') && 'no file system in memory' }
+
+t.test('in memory nothing is flushed, and no power failure is warned of', memory, async (t) => {
+  const engineDir = mkdtempSync('/dev/shm/chdb-server-tokens-')
+  t.teardown(() => rmSync(engineDir, { recursive: true }))
+  const said: string[] = []
+
+  const flusher = await TokenFlusher.open(engineDir, createLogger('info', (line) => { said.push(line) }))
+  await flusher.cover()
+  await flusher.flush()
+
+  t.equal(flusher.isWrittenThrough, false)
+  t.same(said, [])
 })
 
 t.test('an insert whose token could not be written is not answered, and stored once when it is repeated', async (t) => {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -10,6 +10,9 @@ const run = promisify(execFile)
 
 /** Letter by which `lsattr` shows a file whose writes are synchronous. */
 const SYNCHRONOUS = /^\S*S/
+
+/** What Linux says of a file system in memory. */
+const TMPFS = 0x01021994
 
 /** Linux takes thousands of arguments; no stack has that many tables. */
 const FOLDERS_A_CALL = 500
@@ -23,33 +26,36 @@ const FOLDERS_A_CALL = 500
  * told to write each of these logs through: `chattr +S`, on ext4, XFS and others of Linux, one flush a table and month.
  *
  * Where that is not possible (another system or file system, no `chattr`), the logs are flushed after each insert and
- * before its answer. A power failure between the two may then count that one insert twice.
+ * before its answer. A power failure between the two may then count that one insert twice. In memory there is nothing
+ * to flush, as nothing of it outlives a power failure.
  */
 export class TokenFlusher {
   /** Whether the kernel writes the logs through. */
   readonly isWrittenThrough: boolean
+  readonly #isFlushed: boolean
   readonly #engineDir: string
   readonly #logger: Logger
   /** Folders of tables that were checked, and folders of logs among them. */
   readonly #known = new Set<string>()
   readonly #covered = new Set<string>()
-  /** When a log was changed that is flushed, by path; epoch milliseconds. Only without write-through. */
+  /** When a log was changed that is flushed, by path; epoch milliseconds. */
   readonly #flushed = new Map<string, number>()
 
   private constructor (engineDir: string, isWrittenThrough: boolean, logger: Logger) {
     this.#engineDir = engineDir
     this.isWrittenThrough = isWrittenThrough
+    this.#isFlushed = !isWrittenThrough && statfsSync(engineDir).type !== TMPFS
     this.#logger = logger
   }
 
   /** @param engineDir  Data directory of the engine, whose tables are as the recovery left them. */
   static async open (engineDir: string, logger: Logger): Promise<TokenFlusher> {
     const isWrittenThrough = await canWriteThrough(path.join(engineDir, 'server-write-through'))
-    if (!isWrittenThrough) {
+    const flusher = new TokenFlusher(engineDir, isWrittenThrough, logger)
+    if (flusher.#isFlushed) {
       logger.warn({ folder: engineDir },
         'this file system does not support chattr +S: an insert at the moment of a power failure may be counted twice')
     }
-    const flusher = new TokenFlusher(engineDir, isWrittenThrough, logger)
     await flusher.cover()
     return flusher
   }
@@ -60,6 +66,7 @@ export class TokenFlusher {
    * @param options.again  Check known tables too: one of them may deduplicate from now on.
    */
   async cover ({ again = false } = {}): Promise<void> {
+    if (!this.isWrittenThrough && !this.#isFlushed) return
     if (again) this.#known.clear()
     const tables = listTables(this.#engineDir).filter((table) => !this.#known.has(table))
     for (const table of tables) this.#known.add(table)
@@ -83,7 +90,7 @@ export class TokenFlusher {
 
   /** To be called after an insert, before it is answered. Nothing to do where the kernel writes through. */
   async flush (): Promise<void> {
-    if (this.isWrittenThrough) return
+    if (!this.#isFlushed) return
     await Promise.all([...this.#covered].flatMap((folder) => listFolder(folder).map(async (name) => {
       const file = path.join(folder, name)
       const mtimeMs = statSync(file, { throwIfNoEntry: false })?.mtimeMs
