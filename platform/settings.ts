@@ -118,7 +118,7 @@ export const settings = {
 
   // Exports
   MILLRACE_EXPORT_FOLDER: formatted('path', '',
-    'Folder of exports whose target is a folder, the same for all pipeline processes. Empty: none; in the embedded stack, exports in the data directory.'),
+    'Folder of exports whose target is a folder, the same for all pipeline processes. It must exist: exports wait while it does not. Empty: none; in the embedded stack, exports in the data directory.'),
   // Alerts and webhooks
   MILLRACE_TARGET_ADDRESSES: formatted('addresses', '',
     'Addresses and ranges that targets may have although they are not public, such as 10.0.0.0/8, loopback or uniquelocal, comma separated. Empty: public addresses only.'),

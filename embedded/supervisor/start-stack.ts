@@ -1,4 +1,4 @@
-import { copyFile, readdir, stat, truncate } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, stat, truncate } from 'node:fs/promises'
 import path from 'node:path'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { checkPorts } from './ports.ts'
@@ -68,6 +68,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     const leftover = await endRecordedProcesses(dataDir)
     if (leftover.length > 0) progress.print(`  ended processes that a killed start left running: ${leftover.join(', ')}`)
     await checkPorts(settings)
+    await mkdir(path.join(dataDir, 'exports'), { recursive: true })
     const credentials = await loadCredentials(dataDir, settings.chosen)
     const urls = await startServices({ settings, credentials, parts, progress })
     const project = await progress.step('database schemas', async () => await prepareDatabases({

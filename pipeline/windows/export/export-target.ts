@@ -1,5 +1,5 @@
 /** Where exports are written: a folder, or storage that speaks S3. */
-import { link, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { errorCode } from '../../../engines/errors.ts'
@@ -29,9 +29,12 @@ const MANIFEST = /^date=[\d-]+\/(?:hour=\d\d\/)?r\d+\.manifest\.json$/
 /** A file of the scratch folder that is older was left by a process that died, in milliseconds. */
 const STALE_MS = 86_400_000
 
-/** Removes files that processes left which died. */
+/** Removes files that processes left which died. @throws when the folder above is missing: a disk may not be mounted. */
 export async function clearScratch (folder: string): Promise<void> {
-  await makeFolder(folder)
+  await mkdir(folder).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') throw new Error(`the folder ${path.dirname(folder)} does not exist: mount its disk, or create it`, { cause: error })
+    if (errorCode(error) !== 'EEXIST') throw error
+  })
   for (const name of await readdir(folder)) {
     const file = path.join(folder, name)
     const found = await ifThere(stat(file))

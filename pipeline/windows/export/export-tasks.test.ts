@@ -191,6 +191,21 @@ t.test('in a folder that is not the one before, as of a disk that is not mounted
   t.same(...await compareEvents(clickhouse, path.join(root, folder)))
 })
 
+t.test('the folder of a first export is never created, as its disk may not be mounted', async (t) => {
+  const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
+  const { folder } = await createExport(sql)
+  await insertEvents(clickhouse, 5, () => ({ received_at: at('06:10') }))
+  await rm(root, { recursive: true })
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitFor(async () => (await sql`SELECT FROM window_tasks WHERE error LIKE ${`the folder ${root} does not exist%`}`).length === 1)
+  await t.rejects(readdir(root), { code: 'ENOENT' })
+  await mkdir(root)
+  await sql`UPDATE window_tasks SET retry_at = now()`
+  await waitUntilDone('07:00')
+  t.same((await readManifests(path.join(root, folder))).map(({ rows }) => rows), [5])
+})
+
 t.test('targets that hang hold up no other export', async (t) => {
   const { sql, clickhouse, root, run } = await start(t)
   const hanging = await receiveRequests(t, () => {})
