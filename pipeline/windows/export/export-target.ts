@@ -29,7 +29,7 @@ const MANIFEST = /^date=[\d-]+\/(?:hour=\d\d\/)?r\d+\.manifest\.json$/
 /** A file of the scratch folder that is older was left by a process that died, in milliseconds. */
 const STALE_MS = 86_400_000
 
-/** Removes files that processes left which died. @throws when the folder above is missing: a disk may not be mounted. */
+/** Removes files of processes that died. @throws when the folder above is missing: a disk may not be mounted. */
 export async function clearScratch (folder: string): Promise<void> {
   await mkdir(folder).catch((error: unknown) => {
     if (errorCode(error) === 'ENOENT') throw new Error(`the folder ${path.dirname(folder)} does not exist: mount its disk, or create it`, { cause: error })

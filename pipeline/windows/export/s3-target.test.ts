@@ -7,10 +7,12 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { createRequire } from 'node:module'
 import t from 'tap'
+import { Agent } from 'undici'
 import { createTestClickHouse, createTestPostgres } from '../../../test/support/test-stores.ts'
 import type { TestContext } from '../../../test/support/test-context.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { askDuckDb, at, completeThrough, createExport, insertEvents, startExports } from './testing/export-fixture.ts'
+import { lookupBy } from '../resolve-name.ts'
 import { textOf } from './export-target.ts'
 import { openS3Target, type S3Settings } from './s3-target.ts'
 
@@ -93,7 +95,7 @@ t.test('an object is created once, read, and removed; a wrong key is refused', a
 
 t.test('a file that is too large for one request goes in parts: it is created once, and parts of one that fails are removed', async (t) => {
   const { target: settings, files, asked, fail } = await startS3(t)
-  const target = openS3Target(settings, 4)
+  const target = openS3Target(settings, { partBytes: 4 })
   const file = path.join(t.testdir({ a: '0123456789' }), 'a')
   const content = async (): Promise<string> => await readFile(path.join(files, 'raw/r0.parquet._S3rver_object'), 'utf8')
 
@@ -113,6 +115,15 @@ t.test('a file that is too large for one request goes in parts: it is created on
   }
   fail(0)
   t.equal(await target.read('r1.parquet', never), null)
+})
+
+t.test('the name of an endpoint is resolved beside the lookups that all connections share', async (t) => {
+  const { target: settings } = await startS3(t)
+  const endpoint = settings.endpoint.replace('127.0.0.1', 's3.example')
+  const dispatcher = new Agent({ connect: { lookup: lookupBy(async () => [{ address: '127.0.0.1', family: 4 }]) } })
+  t.teardown(async () => await dispatcher.destroy())
+  // It takes the name for that of a bucket.
+  await t.rejects(openS3Target({ ...settings, endpoint }, { dispatcher }).read('r0.parquet', never), { message: /^S3 answered GET/ })
 })
 
 t.test('a server that answers without end fills no memory', async (t) => {

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { AwsClient } from 'aws4fetch'
+import { Agent, type Dispatcher } from 'undici'
 import { reasonOf } from '../../../engines/errors.ts'
+import { createResolve, lookupBy } from '../resolve-name.ts'
 import { type ExportTarget, textOf } from './export-target.ts'
 
 export interface S3Settings {
@@ -37,11 +39,19 @@ interface Sent { method: string, body?: Blob, headers?: Fields, ms?: number, que
 /** @param name  Null: of the bucket. */
 type Send = (name: string | null, signal: AbortSignal, sent: Sent, allowed?: readonly number[]) => Promise<Response>
 
+/** Connects for all exports: a name whose servers are silent delays no other one. */
+const agent = new Agent({ connect: { lookup: lookupBy(createResolve({ likeMachine: true })) } })
+
 /**
  * Storage that speaks S3. A conditional PUT never replaces an object: where a service ignores the condition, only the
  * lease of the window stands between two processes that write it at once.
  */
-export function openS3Target (settings: S3Settings, partBytes = PART_BYTES): ExportTarget {
+export function openS3Target (
+  settings: S3Settings,
+  { partBytes = PART_BYTES, dispatcher = agent }: { partBytes?: number, dispatcher?: Dispatcher } = {}
+): ExportTarget {
+  // The types of Node's `fetch` are of another version of undici.
+  const through: object = { dispatcher }
   const { region, bucket, prefix } = settings
   const endpoint = settings.endpoint === '' ? `https://s3.${region}.amazonaws.com` : settings.endpoint.replace(/\/+$/, '')
   const client = new AwsClient({
@@ -55,7 +65,7 @@ export function openS3Target (settings: S3Settings, partBytes = PART_BYTES): Exp
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(new Error(`waited ${ms / 1000} s`)), ms)
     const response = await client.fetch(`${endpoint}/${bucket}${place}`, {
-      method, headers, ...body === undefined ? {} : { body }, redirect: 'error', signal: AbortSignal.any([signal, late.signal])
+      method, headers, ...body === undefined ? {} : { body }, redirect: 'error', ...through, signal: AbortSignal.any([signal, late.signal])
     }).catch((error: unknown) => { throw new Error(`${endpoint} did not answer ${method}: ${reasonOf(error)}`, { cause: error }) })
       .finally(() => clearTimeout(timer))
     if (response.ok) return response

@@ -45,7 +45,7 @@ let ahead = 0
 const now = (): number => Date.now() + ahead
 const { send, close } = createSender({
   allowed: '127.0.0.1', smtpUrl: `smtp://127.0.0.1:${(smtpServer.address() as AddressInfo).port}`, mailFrom: 'millrace@example.com', readPicture: createReadPicture(sql), timeoutMs: 1000, now,
-  resolve: (name, _, done) => done(null, [{ address: name === 'inside.example' ? '127.0.0.2' : '127.0.0.1', family: 4 }])
+  resolve: async (name) => [{ address: name === 'inside.example' ? '127.0.0.2' : '127.0.0.1', family: 4 }]
 })
 const metrics = createMetrics('pipeline')
 const deliveries = startDeliveries({

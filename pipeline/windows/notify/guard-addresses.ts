@@ -2,20 +2,16 @@
  * Connections to addresses that a stranger may name. The address is checked when it is dialled, not when the name is
  * stored: a name may resolve to another one the next time. Connections are not kept, so every attempt dials.
  */
-import { lookup, type LookupAddress, promises } from 'node:dns'
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Agent, buildConnector } from 'undici'
-import { errorCode, MillraceError } from '../../../engines/errors.ts'
-import { createSemaphore } from '../../../platform/semaphore.ts'
-
-type Found = (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void
-type Resolve = (name: string, options: { all: true }, done: Found) => void
+import { MillraceError } from '../../../engines/errors.ts'
+import { createResolve, lookupBy, type Resolve } from '../resolve-name.ts'
 
 export interface GuardOptions {
   /** Addresses and ranges that are allowed although they are not public, comma separated. */
   allowed: string
-  /** Of names to addresses. Default: `createResolve`, or `resolveAsMachine` where not only public ones are allowed. */
+  /** Default: like the machine, where not only public addresses are allowed. */
   resolve?: Resolve
   connectTimeoutMs: number
 }
@@ -50,54 +46,18 @@ export function refusedRange (address: string, allowed: readonly string[]): stri
   return isAllowed || range === 'unicast' ? null : range
 }
 
-/**
- * Asks DNS without `dns.lookup`, of which two run at once in a process: two names whose servers are silent would delay
- * every connection by name. It is asked only for names that DNS answers without an address, as for those in the hosts
- * file, and for names without a dot.
- */
-export function createResolve (servers?: readonly string[]): Resolve {
-  return (name, options, done) => {
-    const resolver = new promises.Resolver({ timeout: 2000, tries: 2 })
-    if (servers !== undefined) resolver.setServers(servers)
-    if (!name.includes('.')) return lookup(name, options, done)
-    void Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]).then((answers) => {
-      const found = answers.flatMap((answer) => answer.status === 'rejected' ? [] : answer.value)
-        .map((address) => ({ address, family: isIP(address) }))
-      if (found.length > 0) return done(null, found)
-      const reasons = answers.flatMap((answer) => answer.status === 'rejected' ? [answer.reason] : [])
-      const silent = reasons.find((reason) => ['ETIMEOUT', 'ESERVFAIL'].includes(errorCode(reason)))
-      silent === undefined ? lookup(name, options, done) : done(silent, [])
-    })
-  }
-}
-
-/** Of two lookups that run at once in a process (`createResolve`), one is for the stores. A dial waits no longer. */
-const lookups = createSemaphore({ limit: 1, maxWaitMs: 10_000 })
-
-/** Also by hosts file and search list: `hooks.dev` may be a service of this cluster, or a stranger's host. */
-const resolveAsMachine: Resolve = (name, options, done) => {
-  lookups.run(async () => await promises.lookup(name, options))
-    .then((found) => done(null, found), (error) => done(error, []))
-}
-
 /** An agent that dials public and allowed addresses only. */
 export function createGuardedAgent (options: GuardOptions): Agent {
-  const { allowed, resolve = allowed === '' ? createResolve() : resolveAsMachine, connectTimeoutMs } = options
+  const { allowed, resolve = createResolve({ likeMachine: allowed !== '' }), connectTimeoutMs } = options
   const ranges = allowed.split(',').map((entry) => entry.trim()).filter((entry) => entry !== '')
-  const connect = buildConnector({
-    timeout: connectTimeoutMs,
-    lookup (name, options, done) {
-      resolve(name, { ...options, all: true }, (error, found = []) => {
-        if (error !== null) return done(error, [])
-        const usable = found.filter(({ address }) => refusedRange(address, ranges) === null)
-        const [first] = found
-        if (usable.length === 0 && first !== undefined) {
-          return done(refused(first.address, refusedRange(first.address, ranges) ?? ''), [])
-        }
-        done(null, usable)
-      })
-    }
+  const lookup = lookupBy(async (name) => {
+    const found = await resolve(name)
+    const usable = found.filter(({ address }) => refusedRange(address, ranges) === null)
+    const [first] = found
+    if (usable.length > 0 || first === undefined) return usable
+    throw refused(first.address, refusedRange(first.address, ranges) ?? '')
   })
+  const connect = buildConnector({ timeout: connectTimeoutMs, lookup })
   return new Agent({
     // Zero: a connection serves one request.
     pipelining: 0,
