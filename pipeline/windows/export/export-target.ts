@@ -18,7 +18,7 @@ export interface ExportTarget {
   /** Null: there is no file of this name. */
   read: (name: string, signal: AbortSignal) => Promise<Readable | null>
   /** Names of the manifests below a folder, from there on: `date=2026-11-29/hour=07/r0.manifest.json`. */
-  listManifests: (folder: string, signal: AbortSignal) => Promise<string[]>
+  listManifests: (folder: string, signal: AbortSignal) => AsyncIterable<string>
   /** Removes a file if it is there. */
   remove: (name: string, signal: AbortSignal) => Promise<void>
 }
@@ -85,9 +85,9 @@ export function openFolderTarget (root: string): ExportTarget {
       const handle = await ifThere(open(pathOf(name)))
       return handle?.createReadStream() ?? null
     },
-    async listManifests (folder) {
+    async * listManifests (folder) {
       const found = await ifThere(readdir(pathOf(folder), { recursive: true })) ?? []
-      return found.map((name) => name.split(path.sep).join('/')).filter((name) => MANIFEST.test(name))
+      yield * found.map((name) => name.split(path.sep).join('/')).filter((name) => MANIFEST.test(name))
     },
     async remove (name, signal) {
       signal.throwIfAborted()

@@ -46,7 +46,7 @@ export async function recordUnknownManifests (job: ExportSettings, deps: Deps): 
     const named = new Map(known.map(({ from, revision, sequence }) =>
       [manifestName(job.schedule, from, revision), sequence]))
     const taken = new Map([...named].map(([name, sequence]) => [sequence, name]))
-    for (const name of await deps.target.listManifests(`${job.folder}/${table}`, deps.signal)) {
+    for await (const name of deps.target.listManifests(`${job.folder}/${table}`, deps.signal)) {
       if (named.has(name)) continue
       const { manifest, sha256 } = await readManifest(job, table, name, deps)
       const other = taken.get(manifest.sequence)

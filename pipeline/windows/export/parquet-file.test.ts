@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
@@ -47,4 +47,11 @@ t.test('what ClickHouse says is read although the connection ended while the dis
     }
   })
   await t.rejects(saveFile(content, path.join(folder, 'file'), new AbortController().signal), { code: '241' })
+})
+
+t.test('of a file that has no end no more is written than it may have', async (t) => {
+  const endless = new Readable({ read () { this.push(Buffer.alloc(1_048_576)) } })
+  const file = path.join(folder, 'file')
+  await t.rejects(saveFile(endless, file, new AbortController().signal, 5_000_000), { message: 'the file has more than 5000000 bytes' })
+  t.ok((await stat(file)).size <= 5_000_000)
 })

@@ -75,8 +75,15 @@ export async function queryToFile (
  */
 const WRITE_BYTES = 1_048_576
 
-/** Writes a Parquet file as it comes. @throws when it is not whole: what ClickHouse says of it, if it does. */
-export async function saveFile (content: Readable, file: string, signal: AbortSignal): Promise<FileFacts> {
+/**
+ * Writes a Parquet file as it comes.
+ *
+ * @throws when it is not whole: what ClickHouse says of it, if it does.
+ * @throws when it is longer than `maxBytes`: a target may be anybody's server, and send without end.
+ */
+export async function saveFile (
+  content: Readable, file: string, signal: AbortSignal, maxBytes = Infinity
+): Promise<FileFacts> {
   const hash = createHash('sha256')
   let byteLength = 0
   const block = Buffer.allocUnsafe(WRITE_BYTES)
@@ -87,6 +94,7 @@ export async function saveFile (content: Readable, file: string, signal: AbortSi
       for await (const chunk of chunks) {
         hash.update(chunk)
         byteLength += chunk.length
+        if (byteLength > maxBytes) throw new Error(`the file has more than ${maxBytes} bytes`)
         for (let at = 0; at < chunk.length;) {
           const copied = chunk.copy(block, filled, at)
           at += copied

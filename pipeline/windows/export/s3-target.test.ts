@@ -1,5 +1,5 @@
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -79,8 +79,8 @@ t.test('an object is created once, read, and removed; a wrong key is refused', a
   const content = await target.read(name, never)
   t.equal(content === null ? null : await text(content), 'first')
   for (const part of ['r0', 'r1']) await target.create(name.replace('r0.parquet', `${part}.manifest.json`), file, hash, never)
-  t.same(await target.listManifests('1/warehouse-ä b/events', never), ['r0', 'r1'].map((part) => `date=2026-05-04/hour=06/${part}.manifest.json`))
-  t.same(await target.listManifests('1/warehouse', never), [])
+  t.same(await Array.fromAsync(target.listManifests('1/warehouse-ä b/events', never)), ['r0', 'r1'].map((part) => `date=2026-05-04/hour=06/${part}.manifest.json`))
+  t.same(await Array.fromAsync(target.listManifests('1/warehouse', never)), [])
   await target.remove(name, never)
   await target.remove(name, never)
   t.equal(await target.read(name, never), null)
@@ -95,7 +95,7 @@ t.test('an object is created once, read, and removed; a wrong key is refused', a
 
 t.test('a file that is too large for one request goes in parts: it is created once, and parts of one that fails are removed', async (t) => {
   const { target: settings, files, asked, fail } = await startS3(t)
-  const target = openS3Target(settings, { partBytes: 4 })
+  const target = openS3Target(settings, 4)
   const file = path.join(t.testdir({ a: '0123456789' }), 'a')
   const content = async (): Promise<string> => await readFile(path.join(files, 'raw/r0.parquet._S3rver_object'), 'utf8')
 
@@ -123,8 +123,16 @@ t.test('the name of an endpoint is resolved beside the lookups that all connecti
   const dispatcher = new Agent({ connect: { lookup: lookupBy(async () => [{ address: '127.0.0.1', family: 4 }]) } })
   t.teardown(async () => await dispatcher.destroy())
   // It takes the name for that of a bucket.
-  await t.rejects(openS3Target({ ...settings, endpoint }, { dispatcher }).read('r0.parquet', never), { message: /^S3 answered GET/ })
+  await t.rejects(openS3Target({ ...settings, endpoint }, undefined, dispatcher).read('r0.parquet', never), { message: /^S3 answered GET/ })
 })
+
+/** A place in S3 whose server is another one. */
+async function placeOf (t: TestContext, server: Server): Promise<S3Settings> {
+  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  t.teardown(() => { server.close(); server.closeAllConnections() })
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { kind: 's3', endpoint, region: 'us-east-1', bucket: 'lake', prefix: '', access_key_id: 'a', secret_access_key: 'b' }
+}
 
 t.test('a server that answers without end fills no memory', async (t) => {
   const endless = createServer((_, response) => {
@@ -132,16 +140,24 @@ t.test('a server that answers without end fills no memory', async (t) => {
     response.on('drain', more)
     more()
   })
-  await new Promise<void>((resolve) => { endless.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { endless.close(); endless.closeAllConnections() })
-  const target = openS3Target({
-    kind: 's3', endpoint: `http://127.0.0.1:${(endless.address() as AddressInfo).port}`, region: 'us-east-1', bucket: 'lake', prefix: '',
-    access_key_id: 'a', secret_access_key: 'b'
-  })
+  const target = openS3Target(await placeOf(t, endless))
   const refused = { message: /the target sent more than \d+ bytes of text/ }
-  await t.rejects(target.listManifests('1/lake-1/events', never), refused)
+  await t.rejects(Array.fromAsync(target.listManifests('1/lake-1/events', never)), refused)
   const content = await target.read('1/lake-1/events/r0.manifest.json', never)
   await t.rejects(textOf(content ?? Readable.from([])), refused)
+})
+
+t.test('nor does one whose list of names has no end', async (t) => {
+  let pages = 0
+  const names = Buffer.alloc(8_000_000, '<Key>1/lake-1/events/date=2026-05-04/hour=06/r0.manifest.json</Key>')
+  const server = createServer((_, response) => {
+    pages++
+    response.end(Buffer.concat([names, Buffer.from(`<NextContinuationToken>${pages}</NextContinuationToken>`)]))
+  })
+  const target = openS3Target(await placeOf(t, server))
+  const list = async (): Promise<void> => { for await (const name of target.listManifests('1/lake-1/events', never)) if (name === '') break }
+  await t.rejects(list(), { message: /the target lists more than \d+ bytes of names/ })
+  t.ok(pages < 30, 'it is left early')
 })
 
 t.test('windows go to S3; while it refuses them they wait, with the reason', async (t) => {

@@ -30,6 +30,10 @@ const PART_BYTES = 2_147_483_648
  */
 const UPLOAD_MS = 1_800_000
 const REQUEST_MS = 60_000
+
+/** Of all answers that list a folder, in bytes: those of half a million objects. */
+const MAX_LISTED = 200_000_000
+
 const ONCE = { 'if-none-match': '*' }
 
 type Fields = Record<string, string>
@@ -47,8 +51,7 @@ const agent = new Agent({ connect: { lookup: lookupBy(createResolve({ likeMachin
  * lease of the window stands between two processes that write it at once.
  */
 export function openS3Target (
-  settings: S3Settings,
-  { partBytes = PART_BYTES, dispatcher = agent }: { partBytes?: number, dispatcher?: Dispatcher } = {}
+  settings: S3Settings, partBytes = PART_BYTES, dispatcher: Dispatcher = agent
 ): ExportTarget {
   // The types of Node's `fetch` are of another version of undici.
   const through: object = { dispatcher }
@@ -89,16 +92,17 @@ export function openS3Target (
       const { status, body } = await send(name, signal, { method: 'GET' }, [404])
       return status === 404 || body === null ? null : Readable.fromWeb(body)
     },
-    async listManifests (folder, signal) {
-      const found: string[] = []
+    async * listManifests (folder, signal) {
+      let listed = 0
       for (let token: string | undefined = ''; token !== undefined;) {
         const query: Record<string, string> = { 'list-type': '2', prefix: `${prefix}${folder}/`, ...token !== '' && { 'continuation-token': token } }
         const page: string = await readBody(await send(null, signal, { method: 'GET', query }))
+        listed += Math.max(page.length, 1000)
+        if (listed > MAX_LISTED) throw new Error(`the target lists more than ${MAX_LISTED} bytes of names`)
         // They have no character that XML escapes.
-        for (const [, name = ''] of page.matchAll(/\/(date=[\d-]+\/(?:hour=\d\d\/)?r\d+\.manifest\.json)<\/Key>/g)) found.push(name)
+        for (const [, name = ''] of page.matchAll(/\/(date=[\d-]+\/(?:hour=\d\d\/)?r\d+\.manifest\.json)<\/Key>/g)) yield name
         token = /<NextContinuationToken>([^<]+)</.exec(page)?.[1]?.replaceAll('&amp;', '&')
       }
-      return found
     },
     async remove (name, signal) {
       await send(name, signal, { method: 'DELETE' }, [404])

@@ -27,6 +27,9 @@ import { readLedgerLine } from './ledger-line.ts'
 /** Rows of a file at most, about; a window of more has several. */
 const FILE_ROWS = 5_000_000
 
+/** Bytes by which a file may be larger than one that is made anew, beside its double. */
+const MOST_CHANGED_BYTES = 1_073_741_824
+
 export interface ExportSettings {
   id: number
   projectId: number
@@ -241,8 +244,8 @@ async function createFile (name: string, query: string, deps: RevisionDeps): Pro
     const made = await inTurn(deps, async () => await queryToFile(clickhouse, query, file, signal))
     await onStep?.('create file')
     if (await target.create(name, file, made.sha256, signal)) return made
-    // From a run that died: it is whole, and nobody may replace it.
-    return await saveFile(await openCreated(target, name, signal), file, signal)
+    // From a run that died: it is whole, and nobody may replace it. Few rows came or went since.
+    return await saveFile(await openCreated(target, name, signal), file, signal, 2 * made.bytes + MOST_CHANGED_BYTES)
   } finally {
     await rm(file, { force: true })
   }
