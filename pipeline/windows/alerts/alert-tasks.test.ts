@@ -128,6 +128,12 @@ t.test('a saved query gets its window; one that was changed since is not run', a
   await sql`DELETE FROM alerts`
 })
 
+t.test('an answer that would take the memory of all is refused', async (t) => {
+  const [{ id }] = await sql<[{ id: number }]>`
+    INSERT INTO saved_queries ${sql({ project_id: project, name: 'Long', query: "SELECT groupArray(repeat('a', 1000000)) FROM numbers(50)", updated_at: new Date(START) })} RETURNING id`
+  await t.rejects(readReport({ sql, analyst }, { kind: 'saved_query', id }, { project, mayRunSql: true, updatedAt: new Date() }, START), { code: '396' })
+})
+
 t.test('a board is sent each day, and what cannot be answered keeps the rest back not', async (t) => {
   const question = await addQuestion('Payments of the week', trend)
   const retention = await addQuestion('Coming back', {

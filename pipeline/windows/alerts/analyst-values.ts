@@ -31,6 +31,8 @@ export interface Asker {
 
 const MAX_REPORT_ROWS = 10
 const MAX_VALUE_ROWS = 1000
+/** A longer text of somebody's query would take the memory of all. */
+const MAX_RESULT_BYTES = '32000000'
 
 /** @throws when it cannot be answered. */
 export async function readValue (
@@ -100,7 +102,7 @@ async function ask (
   if (analyst === null) throw new Error('there is no login for analysts (MILLRACE_CLICKHOUSE_ANALYST_URL)')
   const result = await analyst.query({
     query: blankFormat(query), query_params: parameters, format: 'JSONCompact',
-    ...limit !== null && { clickhouse_settings: { limit: String(limit) } }
+    clickhouse_settings: { max_result_bytes: MAX_RESULT_BYTES, ...limit !== null && { limit: String(limit) } }
   })
   const { meta = [], data } = await result.json<AnalystResult['data'][number]>()
   return { meta, data }
