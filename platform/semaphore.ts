@@ -29,20 +29,22 @@ export function createSemaphore (
 
   return {
     /**
-     * Runs work when a place is free, in the order in which it was asked for. Work whose turn comes after `maxWaitMs`
-     * is not begun, as nobody waits for its result any more.
+     * Runs work when a place is free, in the order in which it was asked for; it may give the place back before it
+     * ends. Work whose turn comes after `maxWaitMs` is not begun, as nobody waits for its result any more.
      *
      * @throws {SemaphoreTimeoutError} and whatever the work throws.
      */
-    async run<T> (work: () => Promise<T>): Promise<T> {
+    async run<T> (work: (leave: () => void) => Promise<T>): Promise<T> {
       const queuedAt = now()
+      let giveBack: (() => void) | null = release
+      const leave = (): void => { giveBack?.(); giveBack = null }
       if (running < limit) running++
       else await new Promise<void>((resolve) => { queue.push(resolve) })
       try {
         if (now() - queuedAt > maxWaitMs) throw new SemaphoreTimeoutError(maxWaitMs)
-        return await work()
+        return await work(leave)
       } finally {
-        release()
+        leave()
       }
     },
     /** Takes a place at once; returns what gives it back, to be called once. Null when none is free. */

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
@@ -140,4 +141,42 @@ t.test('further work runs first, under the same lease', async (t) => {
   await waitFor(async () => order.includes('window'))
   await process.stop()
   t.same(order.slice(0, 2), ['beside', 'window'])
+})
+
+t.test('slow tasks leave their places to others, and wait for each other the next time', async (t) => {
+  let [through, running, most] = ['', 0, 0]
+  const ends: (() => void)[] = []
+  const done: string[] = []
+  const task = (name: string): WindowTask => ({
+    subject: `test:${name}`, size: 'hour', since: new Date(hour('10')),
+    async run ({ to }) {
+      most = Math.max(most, ++running)
+      if (name !== 'quick') await new Promise<void>((resolve) => { ends.push(resolve) })
+      running--
+      return async () => { done.push(`${name} ${to.toISOString()}`) }
+    }
+  })
+  const tasks = ['a', 'b', 'c', 'd', 'e', 'quick'].map(task)
+  const windows = startWindows({
+    sql, clickhouse, owner: 'slow', kinds: [{ list: async () => through === '' ? [] : tasks, limit: 4 }], roundMs: 20, quickMs: 300, logger
+  })
+  t.teardown(async () => {
+    const stopped = windows.stop()
+    for (const end of ends) end()
+    await stopped
+  })
+  for (const [window, atOnce] of [['11', 6], ['12', 3]] as const) {
+    await completeThrough(hour(window))
+    most = 0
+    through = window
+    await waitFor(() => done.includes(`quick ${hour(window)}`))
+    t.same(done.filter((each) => each.endsWith(hour(window))), [`quick ${hour(window)}`], 'while all others run')
+    await waitFor(() => ends.length > 0)
+    await setTimeout(500)
+    await waitFor(() => {
+      for (const end of ends.splice(0)) end()
+      return done.filter((each) => each.endsWith(hour(window))).length === 6
+    })
+    t.ok(most <= atOnce, `${most} at once`)
+  }
 })

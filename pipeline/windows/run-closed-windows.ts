@@ -6,7 +6,8 @@
  * Each task has a row in `window_tasks`. The process that holds its lease runs its next window, and commits the
  * effects together with the record that the window is done, if it still holds the lease: effects in Postgres happen
  * once. A process that dies leaves a lease that ends; another one runs the window again. A task that fails is tried
- * again, later and later, and delays no other one.
+ * again, later and later, and delays no other one. One that is slow leaves its place to others as soon as there is one
+ * among the slow ones, and begins there the next time.
  */
 import { type ClickHouse, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
@@ -21,6 +22,9 @@ import { windowAt, type WindowKind, type WindowTask } from './window-task.ts'
 const ROUND_MS = 5000
 const LEASE_MS = 30_000
 
+/** A task that takes longer is slow, in milliseconds. */
+const QUICK_MS = 5000
+
 export interface WindowsDeps {
   sql: Sql
   /** For the tables of all shards. */
@@ -34,50 +38,72 @@ export interface WindowsDeps {
   roundMs?: number
   /** How long a task waits for a process that died, in milliseconds. Default 30,000. */
   leaseMs?: number
+  /** A task that takes longer is slow, in milliseconds. Default 5,000. */
+  quickMs?: number
   logger: Logger
 }
+
+interface Places { list: WindowKind['list'], free: Semaphore, slow: Semaphore }
 
 /** Runs tasks until stopped. Without tasks a round is what it takes to list them. */
 export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
   const { sql, clickhouse, owner, kinds, runRounds = runAtIntervals, logger } = deps
-  const { roundMs = ROUND_MS, leaseMs = LEASE_MS } = deps
+  const { roundMs = ROUND_MS, leaseMs = LEASE_MS, quickMs = QUICK_MS } = deps
   const stopped = new AbortController()
   const running = new Map<string, Promise<void>>()
-  const places = kinds.map(({ list, limit }) => ({ list, free: createSemaphore({ limit }) }))
+  const slowOnes = new Set<string>()
+  const places = kinds.map(({ list, limit }): Places =>
+    ({ list, free: createSemaphore({ limit }), slow: createSemaphore({ limit: Math.ceil(limit / 2) }) }))
   const leases = createLeases({ sql, owner, leaseMs, signal: stopped.signal })
 
-  /** Its further work, then its closed windows one after another. */
-  async function runTask (task: WindowTask, through: Date | null): Promise<void> {
+  /** Its further work, then its closed windows one after another. @returns whether it ran one. */
+  async function runTask (task: WindowTask, through: Date | null): Promise<boolean> {
     const { subject, size, since, run, beside } = task
     const first = windowAt(size, since).from
     let done = await leases.readProgress(subject, first)
     let goesOn = beside === undefined || await leases.hold(subject, beside)
-    if (run === undefined) return
-    while (goesOn) {
+    for (let hasRun = false; ; hasRun ||= goesOn) {
       const window = windowAt(size, done)
-      if (through === null || window.to > through) return
+      if (run === undefined || !goesOn || through === null || window.to > through) return hasRun
       goesOn = await leases.hold(subject, async (signal) => await run(window, signal), window.to)
       done = window.to
     }
   }
 
-  async function start (task: WindowTask, through: Date | null): Promise<void> {
+  async function start (task: WindowTask, through: Date | null): Promise<boolean> {
     try {
-      await runTask(task, through)
+      return await runTask(task, through)
     } catch (err) {
       if (!stopped.signal.aborted) logger.warn({ err, subject: task.subject }, 'could not process a window; retrying')
+      return false
     } finally {
       running.delete(task.subject)
     }
   }
 
+  async function startInTurn (task: WindowTask, through: Date | null, { free, slow }: Places): Promise<void> {
+    const { subject } = task
+    const wasSlow = slowOnes.has(subject)
+    await (wasSlow ? slow : free).run(async (leave) => {
+      const begunAt = performance.now()
+      const ended = start(task, through)
+      const timer = setTimeout(() => {
+        slowOnes.add(subject)
+        if (!wasSlow) void slow.run(async () => { leave(); await ended })
+      }, quickMs)
+      if (await ended && performance.now() - begunAt < quickMs) slowOnes.delete(subject)
+      clearTimeout(timer)
+    })
+  }
+
   /** @returns whether there are any. */
-  async function startKind (list: WindowKind['list'], places: Semaphore): Promise<boolean> {
+  async function startKind (places: Places): Promise<boolean> {
+    const { list } = places
     const listed = await list()
     const tasks = listed.filter(({ subject }) => !running.has(subject))
     if (tasks.length === 0) return listed.length > 0
     const through = await readCompleteThrough(clickhouse)
-    for (const task of tasks) running.set(task.subject, places.run(async () => await start(task, through)))
+    for (const task of tasks) running.set(task.subject, startInTurn(task, through, places))
     return true
   }
 
@@ -86,7 +112,7 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
     logger,
     failure: 'tasks of closed windows could not be read; they wait',
     async run () {
-      const found = await Promise.all(places.map(async ({ list, free }) => await startKind(list, free)))
+      const found = await Promise.all(places.map(startKind))
       return found.includes(true)
     }
   })
