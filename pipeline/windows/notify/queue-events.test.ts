@@ -35,9 +35,14 @@ async function queuedFor (target: number): Promise<{ type: string, data: string,
 }
 
 let statements = 0
+/** Time of receipt that was read, of one reading after the other, in hours. */
+let hoursRead = 0
 const counting = {
   async query (options: Parameters<typeof clickhouse.query>[0]) {
     statements++
+    const { names = [], least = 0, through = 0 } = options.query_params ?? {}
+    if (String(names).includes('hanging')) await new Promise(() => {})
+    hoursRead += (Number(through) - Number(least)) / 3_600_000
     return await clickhouse.query(options)
   }
 }
@@ -115,4 +120,17 @@ t.test('a full queue and a disabled target leave events where they are', async (
   await waitFor(async () => (await queuedFor(full)).length >= 1500 - before.length)
   const uuids = [...before, ...await queuedFor(full)].map(({ data }) => JSON.parse(data).uuid)
   t.equal(new Set(uuids).size, 1500)
+})
+
+t.test('what a target missed in days is read about once, and a target whose events are slow to read delays no other', async (t) => {
+  const HOUR = 3_600_000
+  const hanging = await addTarget('webhook', { events: ['hanging'], each_event: true })
+  const target = await addTarget('webhook', { events: ['rare'], each_event: true })
+  await insert(Array.from({ length: 800 }, (_, index) => event(START + 300_000 + index * HOUR / 8, { event: 'rare' })))
+  hoursRead = 0
+  await completeThrough(START + 100 * HOUR + 300_000)
+  await waitFor(async () => (await queuedFor(target)).length === 800)
+  t.equal(new Set((await queuedFor(target)).map(({ data }) => JSON.parse(data).uuid)).size, 800)
+  t.ok(hoursRead < 350, `${hoursRead} hours of 100`)
+  t.same(await queuedFor(hanging), [])
 })

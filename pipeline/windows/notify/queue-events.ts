@@ -11,11 +11,16 @@ import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.t
 import type { Logger } from '../../../platform/logger.ts'
 import { type NewNotification, queueNotifications } from '../../../platform/notifications.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { createSemaphore } from '../../../platform/semaphore.ts'
 import type { RunAnnounced } from '../../announced-work.ts'
 import { consoleUrl } from './write-message.ts'
 
 const ROUND_MS = 2000
 const COUNT_EVERY_MS = 60_000
+/** Targets whose events are read at once. */
+const MAX_READ = 4
+/** Time of receipt that is read first, in milliseconds; then twice as much, until there are enough events. */
+const FIRST_SPAN_MS = 600_000
 /** Events that are read at once, and the longest properties that are sent, in bytes: 12 MB at most. */
 const MAX_ROWS = 100
 const MAX_PROPERTIES = 131_072
@@ -49,21 +54,26 @@ interface Chosen {
 
 export function startQueueingEvents (deps: QueueEventsDeps): IntervalLoop {
   const { sql, leads, logger, run = runAtIntervals, roundMs = ROUND_MS } = deps
+  const places = createSemaphore({ limit: MAX_READ })
+  const reading = new Set<number>()
   return run({
     everyMs: roundMs,
     logger,
     failure: 'events for targets cannot be read and wait',
     async run (signal) {
       if (leads() !== true) return true
+      const busy = new Set(reading)
       const chosen = await readChosen(sql)
       const free = chosen.filter(({ isFull }) => !isFull)
       const through = free.length === 0 ? null : await readCompleteThrough(deps.clickhouse)
       if (through === null) return chosen.length > 0
-      for (const ofTarget of Map.groupBy(free, ({ target }) => target).values()) {
-        if (signal.aborted) break
-        await queueFor(deps, ofTarget, through).catch((err: unknown) => {
-          logger.warn({ err, target: ofTarget[0]?.target }, 'could not read events for a target; they stay queued')
-        })
+      for (const [target, ofTarget] of Map.groupBy(free, ({ target }) => target)) {
+        if (busy.has(target)) continue
+        reading.add(target)
+        void places.run(async () => { if (!signal.aborted) await queueFor(deps, ofTarget, through) })
+          .catch((err: unknown) => {
+            if (!signal.aborted) logger.warn({ err, target }, 'could not read events for a target; they stay queued')
+          }).finally(() => { reading.delete(target) })
       }
       return true
     }
@@ -111,7 +121,7 @@ const TIME = "concat(replaceOne(toString(events.timestamp), ' ', 'T'), 'Z')"
 
 const LIMITS = 'SETTINGS final = 0, max_threads = 1, max_execution_time = 30, max_memory_usage = 500000000'
 
-function paramsOf (chosen: readonly Chosen[], through: Date): Record<string, unknown> {
+function paramsOf (chosen: readonly Chosen[], through: Date) {
   const times = chosen.map(({ receivedAt }) => receivedAt.getTime())
   return {
     project: chosen[0]?.project, names: chosen.map(({ event }) => event), times, uuids: chosen.map(({ uuid }) => uuid),
@@ -130,11 +140,20 @@ interface EventRow {
 }
 
 async function queueEach (deps: QueueEventsDeps, chosen: readonly Chosen[], through: Date): Promise<void> {
-  const rows = await queryRows<EventRow>(deps.clickhouse, `
-    SELECT event, toString(events.uuid) AS uuid, distinct_id AS distinctId, ${TIME} AS timestamp,
-      toFloat64(toUnixTimestamp64Milli(events.received_at)) AS receivedAt, toUInt32(length(events.properties)) AS bytes,
-      if(length(events.properties) <= ${MAX_PROPERTIES}, events.properties, '') AS properties
-    FROM events WHERE ${AFTER} ORDER BY events.received_at, events.uuid LIMIT 1 BY events.uuid LIMIT ${MAX_ROWS} ${LIMITS}`, paramsOf(chosen, through))
+  const rows: EventRow[] = []
+  const params = paramsOf(chosen, through)
+  let { least } = params
+  // Each time of receipt is read once: rows of days would be sorted anew for each hundred.
+  for (let spanMs = FIRST_SPAN_MS; least < params.through && rows.length < MAX_ROWS; spanMs *= 2) {
+    const to = Math.min(least + spanMs, params.through)
+    rows.push(...await queryRows<EventRow>(deps.clickhouse, `
+      SELECT event, toString(events.uuid) AS uuid, distinct_id AS distinctId, ${TIME} AS timestamp,
+        toFloat64(toUnixTimestamp64Milli(events.received_at)) AS receivedAt, toUInt32(length(events.properties)) AS bytes,
+        if(length(events.properties) <= ${MAX_PROPERTIES}, events.properties, '') AS properties
+      FROM events WHERE ${AFTER} ORDER BY events.received_at, events.uuid LIMIT 1 BY events.uuid LIMIT ${MAX_ROWS - rows.length} ${LIMITS}`,
+    { ...params, least, through: to }))
+    least = to
+  }
   const last = rows.length < MAX_ROWS ? undefined : rows.at(-1)
   await store(deps.sql, chosen, {
     receivedAt: last === undefined ? through : new Date(last.receivedAt),
