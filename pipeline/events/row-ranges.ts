@@ -31,8 +31,15 @@ export function countRows (ranges: readonly RowRange[]): number {
   return ranges.reduce((sum, [from, to]) => sum + to - from, 0)
 }
 
+/** Whether a row is in one of the ranges: whether an odd number of bounds is at or before it. */
 export function hasRow (pairs: readonly number[], row: number): boolean {
-  return rangesWithin(pairs, row, row + 1).length > 0
+  let [low, high] = [0, pairs.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((pairs[middle] ?? 0) <= row) low = middle + 1
+    else high = middle
+  }
+  return low % 2 === 1
 }
 
 /** The list of ranges for rows in any order. */

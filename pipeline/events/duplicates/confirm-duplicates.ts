@@ -3,7 +3,7 @@ import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 import { fingerprintView } from './fingerprint-memory.ts'
 import { type EventIdentity, identityKey, type LookUpEvents, readIdentities, uuidTime } from './look-up-events.ts'
-import { hasRow } from '../row-ranges.ts'
+import { hasRow, toPairs } from '../row-ranges.ts'
 
 /** Why a message is looked into. */
 export interface Suspicion {
@@ -47,7 +47,8 @@ export async function confirmDuplicates (range: readonly PartitionMessage[], opt
       if (rows === undefined) duplicates.set(message, [row])
       else rows.push(row)
     } else {
-      seen.set(key, [...days, identity.day])
+      days.push(identity.day)
+      seen.set(key, days)
     }
   })
   return duplicates
@@ -126,14 +127,15 @@ export async function excludeOwnRows (
 ): Promise<BatchRange['deduplicated']> {
   let rows = await readRows(messages, new Map(deduplicated))
   for (const { range, token } of doubtful) {
-    const possible = rows.filter((row) => isInserted(range, row))
+    const leftOut = new Map(range.deduplicated)
+    const possible = rows.filter((suspect) =>
+      isWithin(range, suspect) && !hasRow(leftOut.get(suspect.message.sequence) ?? [], suspect.row))
     const stored = await lookUpEvents(possible.map(({ identity }) => identity), { insertToken: token })
     const own = new Set(possible.filter((_, index) => stored[index]))
     rows = rows.filter((row) => !own.has(row))
   }
-  const left = new Map<number, number[]>()
-  for (const { message: { sequence }, row } of rows) left.set(sequence, [...left.get(sequence) ?? [], row, row + 1])
-  return [...left]
+  const left = Map.groupBy(rows, ({ message }) => message.sequence)
+  return [...left].map(([sequence, own]) => [sequence, toPairs(own.map(({ row }) => row))])
 }
 
 /** A message that cannot be read has no rows: it is dead-lettered. */
@@ -152,9 +154,7 @@ async function readRows (
   return found
 }
 
-/** Whether the row was part of the insert of the batch range. */
-function isInserted (range: BatchRange, { message: { sequence }, row }: Suspect): boolean {
-  const { first, last, rows: [from, to] = [0, Infinity], deduplicated } = range
-  if (sequence < first || sequence > last || row < from || row >= to) return false
-  return !hasRow(new Map(deduplicated).get(sequence) ?? [], row)
+function isWithin (range: BatchRange, { message: { sequence }, row }: Suspect): boolean {
+  const { first, last, rows: [from, to] = [0, Infinity] } = range
+  return sequence >= first && sequence <= last && row >= from && row < to
 }

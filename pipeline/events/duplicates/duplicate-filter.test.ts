@@ -10,6 +10,7 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createPipelineMetrics } from '../../pipeline-metrics.ts'
 import type { PartitionMessage } from '../events-reader.ts'
+import { excludeOwnRows } from './confirm-duplicates.ts'
 import { createDuplicateFilter, createDuplicateFilters, type DuplicateFilter } from './duplicate-filter.ts'
 import { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
@@ -401,6 +402,26 @@ t.test('counts events once whose ingest does not know the secret, before and aft
   await waitUntilStored(stores)
 
   t.match(await countEvents(stores), { rows: 21, uuids: 21 })
+})
+
+t.test('tells the rows of a doubtful insert in one pass over its duplicates', async (t) => {
+  const { message } = send(makeEvents(1000))
+  const even = Array.from({ length: 500 }, (_, i) => [2 * i, 2 * i + 1]).flat()
+  let reads = 0
+  const counted = <T extends object>(list: T): T => new Proxy(list, {
+    get (target, name) {
+      reads++
+      return Reflect.get(target, name)
+    }
+  })
+  const range = rangeOf([{ message, events: [] }], counted([[message.sequence, counted(even)]]))
+
+  const left = await excludeOwnRows([message], [[message.sequence, [0, 1000]]], {
+    doubtful: [{ range, token: 'doubtful' }], lookUpEvents: async (identities) => identities.map(() => true)
+  })
+
+  t.same(left, [[message.sequence, even]], 'its duplicates, and nothing that it stored')
+  t.ok(reads < 1000 * 12, `${reads} reads of 1000 bounds for 1000 rows`)
 })
 
 /** ClickHouse that gives these answers in turn. */

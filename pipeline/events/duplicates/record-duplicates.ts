@@ -76,17 +76,10 @@ async function readTraces (
     const rows = describeRows(await decodeFrame(message.frame, { columns: READ_COLUMNS }))
     rows.forEach((event, row) => {
       if (traces.length >= limit || row < from || row >= to || !hasRow(ranges, row)) return
+      const process = processOfRequest(message.headers[HEADER.request] ?? '') ?? ''
       traces.push({
-        projectId: Number(event.project_id),
-        uuid: String(event.uuid),
-        kind: 'duplicate',
-        at: Date.parse(String(event.received_at)),
-        process: processOfRequest(message.headers[HEADER.request] ?? '') ?? '',
-        reason: '',
-        partition,
-        sequence: message.sequence,
-        row,
-        distinctIdHash: ''
+        projectId: Number(event.project_id), uuid: String(event.uuid), at: Date.parse(String(event.received_at)),
+        kind: 'duplicate', process, reason: '', partition, sequence: message.sequence, row, distinctIdHash: ''
       })
     })
   }

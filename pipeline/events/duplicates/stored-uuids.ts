@@ -44,9 +44,7 @@ const UUID_BYTES = 16
  * read. Until it ends, and after it failed, the answer is "not known".
  */
 export class StoredUuids {
-  readonly #clickhouse: ClickHouse
-  readonly #logger: Logger
-  readonly #cluster: string
+  readonly #deps: { clickhouse: ClickHouse, cluster?: string, logger: Logger }
   #table: UuidTable | null = null
   /** Events whose uuid was made later, epoch milliseconds, are in the table if they were stored before `#readAt`. */
   #since = Infinity
@@ -56,10 +54,8 @@ export class StoredUuids {
   #reading: Promise<void> | null = null
   #endedAt = -Infinity
 
-  constructor (options: { clickhouse: ClickHouse, cluster?: string, logger: Logger }) {
-    this.#clickhouse = options.clickhouse
-    this.#cluster = options.cluster ?? ''
-    this.#logger = options.logger
+  constructor (deps: { clickhouse: ClickHouse, cluster?: string, logger: Logger }) {
+    this.#deps = deps
   }
 
   /**
@@ -98,7 +94,7 @@ export class StoredUuids {
     const reading: Promise<void> = this.#read(() => this.#reading === reading)
       .catch((error: unknown) => {
         // Old uuids are looked up meanwhile; the next one tries again.
-        this.#logger.warn({ err: error }, 'uuids of stored events could not be read; old ones are looked up one by one')
+        this.#deps.logger.warn({ err: error }, 'uuids of stored events could not be read; old ones are looked up one by one')
       })
       .finally(() => {
         if (this.#reading !== reading) return
@@ -111,12 +107,10 @@ export class StoredUuids {
   async #read (isCurrent: () => boolean): Promise<void> {
     const startedAt = performance.now()
     const startedAtMs = Date.now()
-    await waitForReplicas({ clickhouse: this.#clickhouse, cluster: this.#cluster })
-    const { table, since } = this.#table === null
-      ? await this.#begin()
-      : { table: this.#table, since: this.#since }
+    await waitForReplicas({ ...this.#deps, cluster: this.#deps.cluster ?? '' })
+    const { table, since } = this.#table === null ? await this.#begin() : { table: this.#table, since: this.#since }
     const from = this.#table === null ? Math.max(0, since - CLOCK_MARGIN_MS) : this.#readAtMs - OVERLAP_MS
-    const { stream } = await this.#clickhouse.exec({ query: READ_UUIDS, query_params: { since: from } })
+    const { stream } = await this.#deps.clickhouse.exec({ query: READ_UUIDS, query_params: { since: from } })
     const isWhole = await addUuids(table, stream)
     if (!isCurrent()) return
     // Full: the next read begins a larger table, or a later one.
@@ -124,15 +118,15 @@ export class StoredUuids {
     this.#since = isWhole ? since : Infinity
     this.#readAt = isWhole ? startedAt : -Infinity
     this.#readAtMs = startedAtMs
-    this.#logger.info({ uuids: table.size, ms: Math.round(performance.now() - startedAt), isWhole }, 'read the uuids of stored events')
+    this.#deps.logger.info({ uuids: table.size, ms: Math.round(performance.now() - startedAt), isWhole }, 'read the uuids of stored events')
   }
 
   async #begin (): Promise<{ table: UuidTable, since: number }> {
-    const [all] = await queryRows<{ rows: number }>(this.#clickhouse, 'SELECT toFloat64(count()) AS rows FROM events')
+    const [all] = await queryRows<{ rows: number }>(this.#deps.clickhouse, 'SELECT toFloat64(count()) AS rows FROM events')
     const rows = all?.rows ?? 0
     if (rows <= MAX_ROWS) return { table: new UuidTable(rows), since: 0 }
     // As many uuids are read as there is room for.
-    const spans = await countInserted(this.#clickhouse, { seconds: 3600, hours: 24 * MAX_DAYS })
+    const spans = await countInserted(this.#deps.clickhouse, { seconds: 3600, hours: 24 * MAX_DAYS })
     let total = 0
     let since = Date.now()
     for (const { second, rows: inserted } of spans) {
