@@ -1,18 +1,24 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
-import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readDeadLetters } from '../../test/support/read-letters.ts'
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
+import { createMetrics } from '../../platform/metrics.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
+import { postTombstones } from '../../platform/postgres/post-copies.ts'
+import { personUuid } from '../../schema/wire/identity.ts'
 import { personsPartition, type PersonUpdate } from '../../schema/wire/persons-update.ts'
 import { DEAD_LETTER_STREAM, PERSONS_STREAM } from '../../schema/wire/streams.ts'
-import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { freePort } from '../../test/support/local-ports.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../../test/support/wait-for.ts'
+import { finishPersonDeletion, type PersonDeletion, selectDeletion } from './deletion/finish-person-deletion.ts'
+import { createPersonsMetrics } from './persons-metrics.ts'
 import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
+import { CopyRunner } from './run-copies.ts'
 import { compareCopies } from './testing/compare-copies.ts'
-import { noCopiesWait, origin, readPersons, startPersonsStores, type PersonsStores } from './testing/start-persons-stores.ts'
+import { noCopiesWait, origin, readPersons, startPersonsStores, testLogger, type PersonsStores } from './testing/start-persons-stores.ts'
 
 /** Shared by tests that do not check the copies. */
 const clickhouse = await createTestClickHouse(t)
@@ -202,6 +208,34 @@ t.test('stores copies in Postgres while ClickHouse is unavailable', async (t) =>
   await noCopiesWait(stores)
 
   t.same(await compareCopies(stores), [])
+})
+
+t.test('a flood that refills the outbox as fast as it drains is measured, and holds up no deletion', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'one')`
+  const post = async (): Promise<unknown> => await sql.begin(async (transaction) => {
+    for (let i = 0; i < 4; i++) {
+      await postTombstones(transaction, { projectId: 2, uuids: [personUuid(2, `flood-${i}`)], version: 1 })
+    }
+  })
+  const flood = new Proxy(clickhouse.client, {
+    get: (target, name) => name !== 'exec'
+      ? Reflect.get(target, name)
+      : async (params: Parameters<ClickHouse['exec']>[0]) => {
+        await post()
+        return await target.exec(params)
+      }
+  })
+  await post()
+  const [{ id: deletion }] = await sql<[{ id: number }]>`
+    INSERT INTO person_deletions (project_id, person_uuid, person_uuids, with_events, version, outbox_id)
+    VALUES (1, ${personUuid(1, 'jo')}, ${[personUuid(1, 'jo')]}::uuid[], false, 1, (SELECT max(id) FROM persons_outbox)) RETURNING id`
+  const [open] = await sql<[PersonDeletion]>`SELECT ${selectDeletion(sql)} FROM person_deletions WHERE id = ${deletion}`
+  t.ok(await finishPersonDeletion(open, { sql, clickhouse: flood, waitMs: PATIENCE_MS }), 'only the copies before it are awaited')
+
+  const copies = new CopyRunner({ sql, clickhouse: flood, metrics: createPersonsMetrics(createMetrics('flood')), logger: testLogger })
+  t.teardown(() => copies.stop())
+  await waitFor(() => copies.waitingBytes > 0)
 })
 
 t.test('continues after nats-server was killed', async (t) => {

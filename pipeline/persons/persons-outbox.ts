@@ -9,9 +9,12 @@ import { pause } from '../../platform/intervals.ts'
 /** Rows of the outbox per transaction; each has at most some 4 MB of text. */
 const MAX_ROWS_PER_DRAIN = 4
 
+/** Maximum time of a drain, in ms: a flood refills the outbox as fast as it drains, and callers have more to do. */
+const MAX_DRAIN_MS = 5000
+
 /**
- * Moves the outbox to ClickHouse, oldest row first, until it is empty or the signal fires. Rests as long as it worked
- * between two inserts, so that a flood of large persons leaves half of the time to the inserts of events.
+ * Moves the outbox to ClickHouse, oldest row first, until it is empty, the time is up or the signal fires. Rests after
+ * each insert as long as that took: a flood of large persons leaves half of the time to the inserts of events.
  *
  * A copy is deleted from the outbox after it is stored. After a crash in between it is stored again, which is harmless:
  * the tables keep the highest version of a row. For the same reason several processes may drain at once.
@@ -20,19 +23,17 @@ const MAX_ROWS_PER_DRAIN = 4
  *   reason in the column `refused`.
  * @throws when Postgres or ClickHouse is unavailable; unstored rows stay in the outbox.
  */
-export async function drainPersonsOutbox (options: {
-  sql: Sql
-  clickhouse: ClickHouse
-  signal?: AbortSignal
-}): Promise<{ stored: number, refused: number }> {
+export async function drainPersonsOutbox (
+  { sql, clickhouse, signal }: { sql: Sql, clickhouse: ClickHouse, signal: AbortSignal }
+): Promise<{ stored: number, refused: number }> {
   const total = { stored: 0, refused: 0 }
-  while (options.signal?.aborted !== true) {
+  for (const until = performance.now() + MAX_DRAIN_MS; performance.now() < until && !signal.aborted;) {
     const startedAt = performance.now()
-    const some = await drainSome(options.sql, options.clickhouse)
+    const some = await drainSome(sql, clickhouse)
     total.stored += some.stored
     total.refused += some.refused
     if (some.taken < MAX_ROWS_PER_DRAIN) break
-    await pause(performance.now() - startedAt, options.signal ?? new AbortController().signal)
+    await pause(performance.now() - startedAt, signal)
   }
   return total
 }
@@ -56,11 +57,8 @@ async function drainSome (
     }
     const done = waiting.filter(({ id }) => !refused.has(id))
     if (done.length > 0) await transaction`DELETE FROM persons_outbox WHERE id = ANY (${done.map(({ id }) => id)})`
-    return {
-      taken: waiting.length,
-      stored: done.reduce((sum, { rowCount }) => sum + rowCount, 0),
-      refused: refused.size
-    }
+    const stored = done.reduce((sum, { rowCount }) => sum + rowCount, 0)
+    return { taken: waiting.length, stored, refused: refused.size }
   })
 }
 

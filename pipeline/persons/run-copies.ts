@@ -8,7 +8,7 @@ import type { PersonsMetrics } from './persons-metrics.ts'
 /** Shortest interval of reading the outbox, after transactions of this process, in ms: limits the rate of inserts. */
 const BUSY_MS = 500
 
-/** The same while this process is idle: another one may have died before it copied. */
+/** The same while this process is idle and nothing waits: another one may have died before it copied. */
 const IDLE_MS = 15_000
 
 /**
@@ -27,7 +27,7 @@ export class CopyRunner {
   constructor (deps: { sql: Sql, clickhouse: ClickHouse, metrics: PersonsMetrics, logger: Logger }) {
     this.#deps = deps
     this.#loop = runAtIntervals({
-      everyMs: () => this.lastError === null ? IDLE_MS : BUSY_MS,
+      everyMs: () => this.lastError === null && this.waitingBytes === 0 ? IDLE_MS : BUSY_MS,
       run: async (signal) => await this.#copy(signal),
       logger: deps.logger,
       failure: 'could not copy persons to ClickHouse; retrying',
@@ -57,7 +57,7 @@ export class CopyRunner {
       metrics.copiesStored.inc(stored)
       metrics.copiesRefused.inc(refused)
       if (refused > 0) logger.error({ refused }, 'ClickHouse refused rows of persons_outbox; they are not retried, and the column "refused" has the reason')
-      if (stored > 0 || this.waitingBytes > 0) await this.#measure()
+      if (stored + refused + this.waitingBytes > 0) await this.#measure()
       this.lastError = null
     } catch (error) {
       this.lastError = error instanceof Error ? error.message : String(error)

@@ -139,18 +139,11 @@ export async function deadLetterUpdates (
     if (!await hasRoom(projectId, payload.length)) return false
     const sequence = sequenceOf(update)
     try {
+      const id = `persons:${reason}:${sequence}:${hash('sha1', payload)}`
       await publishDeadLetter(connection, {
-        stage: 'persons',
-        reason,
-        error: detail,
-        ...(code !== undefined && { errorCode: code }),
-        subject: personsSubject(batch.partition),
-        sequence,
-        ...(projectId !== undefined && { project: projectId }),
-        ...(uuid !== undefined && { uuid }),
-        headers: {},
-        body: payload,
-        id: `persons:${reason}:${sequence}:${hash('sha1', payload)}`
+        id, stage: 'persons', subject: personsSubject(batch.partition), sequence, headers: {}, body: payload,
+        reason, error: detail, ...(code !== undefined && { errorCode: code }),
+        ...(projectId !== undefined && { project: projectId }), ...(uuid !== undefined && { uuid })
       })
       return true
     } catch (error) {

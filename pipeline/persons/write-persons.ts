@@ -64,26 +64,16 @@ async function updatePersons (
 }
 
 function toRow (person: PersonState, versionOf: VersionOf): Record<string, unknown> {
-  return {
-    id: person.id,
-    properties: person.properties,
-    ...person.times && { times: Object.fromEntries(person.times) },
-    identified: person.isIdentified,
-    created: person.createdAt,
-    version: versionOf(person.projectId)
-  }
+  const { id, properties, times, isIdentified: identified, createdAt: created } = person
+  const version = versionOf(person.projectId)
+  return { id, properties, ...times && { times: Object.fromEntries(times) }, identified, created, version }
 }
 
 function copyPerson (person: PersonState, versionOf: VersionOf, isDeleted: 0 | 1): CopyRow {
-  return {
-    project_id: person.projectId,
-    person_id: person.uuid,
-    properties: isDeleted === 1 ? {} : person.properties,
-    is_identified: person.isIdentified,
-    created_at: toCopyTime(person.createdAt),
-    version: versionOf(person.projectId),
-    is_deleted: isDeleted
-  }
+  const { projectId, uuid, isIdentified, createdAt } = person
+  const properties = isDeleted === 1 ? {} : person.properties
+  const common = { project_id: projectId, version: versionOf(projectId), is_deleted: isDeleted, properties }
+  return { ...common, person_id: uuid, is_identified: isIdentified, created_at: toCopyTime(createdAt) }
 }
 
 /** Writes new group types and changed groups, and adds the copies of the groups. */
@@ -110,16 +100,10 @@ async function writeGroups (
       (p integer, i integer, k text, properties jsonb, created bigint, v bigint)
     ON CONFLICT (project_id, group_type_index, group_key)
       DO UPDATE SET properties = excluded.properties, version = excluded.version`
-  for (const group of changed) {
+  for (const { projectId, groupType, groupKey, groupTypeIndex, properties, createdAt } of changed) {
     copies.groups.push({
-      project_id: group.projectId,
-      group_type: group.groupType,
-      group_key: group.groupKey,
-      group_type_index: group.groupTypeIndex,
-      properties: group.properties,
-      created_at: toCopyTime(group.createdAt),
-      version: versionOf(group.projectId),
-      is_deleted: 0
+      project_id: projectId, group_type: groupType, group_key: groupKey, group_type_index: groupTypeIndex,
+      properties, created_at: toCopyTime(createdAt), version: versionOf(projectId), is_deleted: 0
     })
   }
 }

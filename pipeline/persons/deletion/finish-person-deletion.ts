@@ -95,7 +95,7 @@ async function copiesHaveLeft (
   deletion: PersonDeletion, { sql, clickhouse }: FinishDeletionDeps, isLate: () => boolean
 ): Promise<boolean> {
   for (;;) {
-    await drainPersonsOutbox({ sql, clickhouse })
+    await drainPersonsOutbox({ sql, clickhouse, signal: AbortSignal.timeout(POLL_INTERVAL_MS) })
     const waiting = await sql`
       SELECT 1 FROM persons_outbox WHERE id <= ${deletion.outboxId} AND refused IS NULL LIMIT 1`
     if (waiting.length === 0) return true
