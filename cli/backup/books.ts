@@ -14,10 +14,8 @@ export interface BooksDay {
 
 /**
  * Copies `events` as it is now, as hard links: the copy stays as it is while events are inserted, merged and removed.
- * A copy that a killed backup left is replaced.
  */
 export async function copyEvents (clickhouse: ClickHouse): Promise<void> {
-  await dropCopy(clickhouse)
   for (const query of COPY_EVENTS) await clickhouse.command({ query })
 }
 

@@ -81,8 +81,7 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
       const copied: CopiedParts = { files: [], sharedBytes: 0 }
       for (const part of parts) await copyPart(part, target, options, copied)
       return copied
-    },
-    async release (): Promise<void> { await rm(shadow, { recursive: true, force: true }) }
+    }
   }
 }
 

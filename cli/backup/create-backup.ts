@@ -27,6 +27,8 @@ export interface CreateBackupOptions {
   base?: string | undefined
   /** Maximum wait until the events acknowledged so far are stored, in milliseconds. */
   storeMs: number
+  /** Runs when it is made, or has failed, before another backup of the data directory may begin. Never throws. */
+  onEnd?: (isMade: boolean) => Promise<void>
 }
 
 const SPARE: Room = { bytes: 100_000_000, files: 500 }
@@ -47,23 +49,27 @@ export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.js
  * @throws {MillraceError} `MILLRACE_BACKUP_NO_ROOM` when the disk is too small. What a failed one wrote is removed.
  */
 export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
-  const { dataDir, folder } = options
+  const { dataDir, folder, onEnd } = options
   const addresses = await findStack(dataDir)
   await refuseRootForAnother(dataDir)
   await refuseNestedBackup(options)
   const base = options.base === undefined ? undefined : await openBase(options.base)
   const lock = await lockBackups(dataDir)
+  let isMade = false
   try {
     const isNew = await makeEmptyFolder(folder)
     try {
-      await removeFrozenTables(path.join(dataDir, 'clickhouse'))
+      await removeSnapshots(context, dataDir)
       const manifest = await copyAll(context, addresses, { ...options, base })
+      await removeSnapshots(context, dataDir)
       await refuseLostFiles(folder, manifest.files)
       // Last: if a later step failed, a failed backup would look complete.
       await writeManifest(folder, manifest)
+      isMade = true
       return manifest
     } catch (error) {
       const explained = await explainFailedWrite(folder, error)
+      await removeSnapshots(context, dataDir).catch(() => {})
       // Room for others, above all on a full disk; and the command may be run again.
       for (const name of await readdir(folder).catch(() => [])) {
         await rm(path.join(folder, name), { recursive: true, force: true }).catch(() => {})
@@ -76,8 +82,14 @@ export async function createBackup (context: CliContext, options: CreateBackupOp
     // The snapshot is made of links in the data directory, for which its disk may have no room.
     throw error instanceof MillraceError ? error : await explainFailedStart(dataDir, error)
   } finally {
+    await onEnd?.(isMade)
     lock.release()
   }
+}
+
+/** Removes what this backup, or a killed one, keeps of merged parts: hard links, and the copy of the events. */
+async function removeSnapshots (context: CliContext, dataDir: string): Promise<void> {
+  await Promise.all([removeFrozenTables(path.join(dataDir, 'clickhouse')), context.clickhouse().then(dropCopy)])
 }
 
 /** Explains the error of a backup whose disk filled up, disappeared or became read-only. */
@@ -115,38 +127,29 @@ async function copyAll (
       return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), context.now().toString(36))
     })
     const snapshotAt = new Date(context.now()).toISOString()
-    try {
-      const laterLetters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[1], letters.nextId)
-      const [{ bytes } = { bytes: 0 }] = await transaction.unsafe<{ bytes: number }[]>(POSTGRES.readBytes)
-      await checkRoom(folder, { bytes: frozen.newBytes(base) + bytes, files: frozen.files })
-      const books = await readBooksOfCopy(clickhouse)
-      const bar = startProgressBar(context, 'backing up', frozen.bytes + bytes)
-      const postgres = await backUpPostgres(transaction, folder, bar.add)
-      const credentials = await writeBackupFile(folder, 'credentials.json', createReadStream(path.join(dataDir, 'credentials.json')))
-      const parts = await frozen.copyTo(folder, { base, onBytes: bar.add })
-      bar.end()
-      return {
-        format: 1, version: readVersion(), ...commit === undefined ? {} : { commit }, startedAt, snapshotAt,
-        clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, books,
-        leftOut: [...frozen.leftOut, ...postgres.leftOut],
-        ...base === undefined ? {} : { base: { folder: base.folder, sharedBytes: parts.sharedBytes } },
-        files: [credentials, letters.file, laterLetters.file, ...postgres.files, ...parts.files]
-      }
-    } finally {
-      await frozen.release()
-      await dropCopy(clickhouse)
+    const laterLetters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[1], letters.nextId)
+    const [{ bytes } = { bytes: 0 }] = await transaction.unsafe<{ bytes: number }[]>(POSTGRES.readBytes)
+    await checkRoom(folder, { bytes: frozen.newBytes(base) + bytes, files: frozen.files })
+    const books = await readBooksOfCopy(clickhouse)
+    const bar = startProgressBar(context, 'backing up', frozen.bytes + bytes)
+    const postgres = await backUpPostgres(transaction, folder, bar.add)
+    const credentials = await writeBackupFile(folder, 'credentials.json', createReadStream(path.join(dataDir, 'credentials.json')))
+    const parts = await frozen.copyTo(folder, { base, onBytes: bar.add })
+    bar.end()
+    return {
+      format: 1, version: readVersion(), ...commit === undefined ? {} : { commit }, startedAt, snapshotAt,
+      clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, books,
+      leftOut: [...frozen.leftOut, ...postgres.leftOut],
+      ...base === undefined ? {} : { base: { folder: base.folder, sharedBytes: parts.sharedBytes } },
+      files: [credentials, letters.file, laterLetters.file, ...postgres.files, ...parts.files]
     }
   })
 }
 
 /** Admits one backup at a time, because each removes the snapshots of killed ones. */
 async function lockBackups (dataDir: string): Promise<FileLock> {
-  let lock: FileLock | null
-  try {
-    lock = tryLockFile(path.join(dataDir, 'backup.lock'))
-  } catch (error) {
-    throw await explainUnusable(dataDir, error)
-  }
+  const lock = await Promise.try(() => tryLockFile(path.join(dataDir, 'backup.lock')))
+    .catch(async (error: unknown) => { throw await explainUnusable(dataDir, error) })
   if (lock !== null) return lock
   throw new MillraceError('MILLRACE_BACKUP_RUNNING', `another backup of ${dataDir} is running: wait until it ends`)
 }

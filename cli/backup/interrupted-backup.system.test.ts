@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
@@ -35,6 +35,16 @@ t.test('a backup or restore that is killed, or finds no room, leaves nothing tha
     t.equal(await refused.exited, 1)
     t.match(refused.printed(), /MB and \d+ files \(inodes\) are free, and the backup may need .* files \(inodes\): remove older backups/)
     t.same(await readdir(disk), [], 'not even the folder that it made')
+  })
+  await t.test('one whose snapshot fails leaves nothing of it', async (t) => {
+    const shadow = path.join(stack.dataDir, 'clickhouse', 'shadow')
+    await rename(shadow, `${shadow}.away`)
+    await writeFile(shadow, 'in the way of the hard links')
+    const failed = runCommand(['backup', path.join(root, 'failed')], stack.dataDir)
+    t.equal(await failed.exited, 1, failed.printed())
+    t.same(await stack.select("SELECT name FROM system.databases WHERE name = 'millrace_backup'"), [], 'no copy of the events')
+    await rm(shadow)
+    await rename(`${shadow}.away`, shadow)
   })
   await stack.stop()
   await t.test('after a restore nothing starts, and it starts over', async (t) => {

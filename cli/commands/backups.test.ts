@@ -1,4 +1,4 @@
-import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
@@ -42,6 +42,19 @@ t.test('a backup of another program is recorded with its location or its error',
   t.match(await record('--error', 'no room'), { code: 0, out: /recorded +failed[^]*error +no room/ })
   t.same(await sql`SELECT folder, error FROM backups ORDER BY id`,
     [{ folder: 's3://backups/monday', error: '' }, { folder: '', error: 'no room' }])
+})
+
+t.test('one that fails before it has the lock of backups leaves the folder that another process is writing', async (t) => {
+  const root = t.testdir({ 'millrace-20261101T000000Z': { 'credentials.json': '' } })
+  const { sql, url } = await createTestPostgres(t)
+
+  const failed = await runCaptured(['backups', 'run'], {
+    DATABASE_URL: url, MILLRACE_BACKUP_FOLDER: root, MILLRACE_DATA_DIR: path.join(root, 'missing')
+  })
+
+  t.match(failed, { code: 1, err: /no stack runs on the data directory/ })
+  t.match(await sql`SELECT error FROM backups`, [{ error: /no stack runs/ }])
+  t.same(await readdir(path.join(root, 'millrace-20261101T000000Z')), ['credentials.json'])
 })
 
 async function list (root: string, ...options: string[]): Promise<Captured> {

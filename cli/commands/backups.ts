@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
-import { listBackups, nameBackup, pruneBackups, type ScheduledBackup } from '../../embedded/data-dir/backup-folders.ts'
+import { listBackups, nameBackup, type PrunedBackups, pruneBackups, type ScheduledBackup } from '../../embedded/data-dir/backup-folders.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type BackupRecord, readLastFolder, recordBackup } from '../backup/backup-records.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
@@ -75,32 +75,31 @@ async function runBackup (
 ): Promise<Record<string, unknown>> {
   const startedAt = new Date(context.now())
   const folder = path.join(root, nameBackup(startedAt.getTime()))
-  type Outcome = Omit<BackupRecord, 'startedAt' | 'endedAt' | 'folder'>
-  const record = async (outcome: Outcome, endedAt: Date): Promise<void> => {
-    await recordBackup(await context.postgres(), { startedAt, endedAt, folder, ...outcome })
+  const record = async (outcome: Omit<BackupRecord, 'startedAt' | 'endedAt' | 'folder'>): Promise<void> => {
+    await recordBackup(await context.postgres(), { startedAt, endedAt: new Date(context.now()), folder, ...outcome })
   }
   let manifest: BackupManifest
+  let { removed, left }: PrunedBackups = { removed: [], left: [] }
+  // Only under the lock of backups: a folder without manifest may be what another process is writing.
+  const onEnd = async (isMade: boolean): Promise<void> => {
+    ({ removed, left } = await pruneBackups(root, { keep: isMade ? keep : Infinity, now: context.now(), made: folder })
+      .catch((error: unknown) => ({ removed: [], left: [`no old backup was removed: ${String(error)}`] })))
+  }
   try {
     const base = await findBase(root, context.now())
     if (!emptied) await refuseWhenLost(context, root)
-    manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS })
+    manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS, onEnd })
   } catch (error) {
-    // Another one is being made: it is neither ours to remove nor a failure.
+    // Another one is being made, which is no failure.
     if (error instanceof MillraceError && error.code === 'MILLRACE_BACKUP_RUNNING') throw error
     const text = error instanceof Error ? error.message : String(error)
-    await record({ error: text, bytes: 0, sharedBytes: 0 }, new Date(context.now())).catch(() => {})
-    // Room for others, above all on a full disk.
-    await pruneBackups(root, { keep: Infinity, now: context.now() }).catch(() => {})
+    await record({ error: text, bytes: 0, sharedBytes: 0 }).catch(() => {})
     throw error
   }
-  const endedAt = new Date(context.now())
-  // Before the record, which says what became of it.
-  const { removed, left } = await pruneBackups(root, { keep, now: endedAt.getTime(), made: folder })
-    .catch((error: unknown) => ({ removed: [], left: [`no old backup was removed: ${String(error)}`] }))
   const summary = summarize(manifest)
   const lost = listLost(manifest)
   const warning = [...left, ...lost.length === 0 ? [] : [`it leaves out ${lost.length}: ${lost.join('; ')}`]].join('; ')
-  await record({ error: '', warning, bytes: summary.bytes, sharedBytes: summary.shared_bytes }, endedAt)
+  await record({ error: '', warning, bytes: summary.bytes, sharedBytes: summary.shared_bytes })
   if (left.length > 0) context.stderr.write(`the backup is made, but ${left.join('; ')}\n`)
   sayLeftOut(context, summary.left_out)
   return { folder, ...summary, removed, left }
