@@ -52,17 +52,18 @@ export async function waitUntilStored ({ connection, readSpoolBytes, timeoutMs }
  * Runs some work while the embedded ClickHouse server holds inserts back, for 30 s at most.
  *
  * @throws {MillraceError} `MILLRACE_BACKUP_INSERTS_NOT_HELD` when the embedded ClickHouse server does not hold
- *   them back, or stopped before the work was done.
+ *   them back within `waitMs`, or stopped before the work was done.
  */
-export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () => Promise<T>): Promise<T> {
-  const { origin, headers } = parseClickHouseUrl(clickhouseUrl)
+export async function whileInsertsAreHeld<T> (url: string, work: () => Promise<T>, waitMs = WAIT_MS): Promise<T> {
+  const { origin, headers } = parseClickHouseUrl(url)
   const waiting = new AbortController()
-  const timer = setTimeout(() => waiting.abort(), WAIT_MS)
-  const response = await fetch(`${origin}/hold-inserts`, { method: 'POST', headers, signal: waiting.signal })
-    .finally(() => clearTimeout(timer))
-  if (response.status !== 200) throw notHeld(await response.text())
-  const reader = response.body!.getReader()
-  await reader.read()
+  const timer = setTimeout(() => waiting.abort(notHeld(`no answer within ${waitMs / 1000} s`)), waitMs)
+  const reader = await fetch(`${origin}/hold-inserts`, { method: 'POST', headers, signal: waiting.signal }).then(async (response) => {
+    if (response.status !== 200) throw notHeld(await response.text())
+    const reader = response.body!.getReader()
+    await reader.read()
+    return reader
+  }).finally(() => clearTimeout(timer))
   let lost = false
   // The answer ends only when the server stops holding inserts back.
   const ended = reader.read().then(() => { lost = true }, () => { lost = true })
