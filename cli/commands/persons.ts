@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { rename } from 'node:fs/promises'
+import { rename, rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Command, InvalidArgumentError } from 'commander'
@@ -46,9 +46,9 @@ export function addPersonsCommands (program: Command, context: CliContext): void
       const body = await context.api.download('/api/projects/{project_id}/persons/export', {
         params: { project_id: project }, query: person ? { person: id } : { distinct_id: id }, timeoutMs: EXPORT_MS
       })
-      // A file that broke off must not look whole.
+      // A file that broke off must not look whole, nor stay: it has personal data.
       await pipeline(Readable.fromWeb(body), createWriteStream(`${file}.part`, { mode: 0o600 }))
-      await rename(`${file}.part`, file)
+        .then(async () => await rename(`${file}.part`, file)).finally(async () => await rm(`${file}.part`, { force: true }))
       context.stdout.write(`Wrote ${file}.\n`)
     })
 
