@@ -189,6 +189,7 @@ async function writeParquet (file: string): Promise<void> {
 }
 
 const WRITE: Record<string, (file: string) => Promise<void>> = {
+  'lines.jsonl.gz': async (file) => await pipeline(Readable.from(repeat(LINES)), createWriteStream(file)),
   'table.csv.gz': async (file) =>
     await pipeline(Readable.from([zlib.gzipSync('uuid,event,distinct_id,properties\n'), ...repeat(TABLE)]), createWriteStream(file)),
   'groups.parquet': writeParquet,

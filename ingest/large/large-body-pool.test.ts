@@ -128,7 +128,7 @@ t.test('a project leaves the last thread to another, and its body comes back as 
   order.length = 0
   const { promise: admitted, resolve } = Promise.withResolvers<void>()
   const long = pool.run(
-    buildJob({ api_key: 'k', batch: Array(100_000).fill({ event: 'e', distinct_id: 'd' }) }, { maxDecompressedBytes: 1e8 }),
+    buildJob({ api_key: 'k', batch: Array(300_000).fill({ event: 'e', distinct_id: 'd' }) }, { maxDecompressedBytes: 1e8 }),
     { admit: async () => { setImmediate(resolve); return await allow() } }
   ).then(() => order.push('long'))
   await admitted
