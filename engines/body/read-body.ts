@@ -8,9 +8,9 @@ export interface ReadBodyOptions {
   smallBytes?: number
   /**
    * Called once, when a body turns out to be larger than `smallBytes`, with the bytes it may take in memory. Nothing
-   * more is read until the promise resolves; a rejection ends the reading.
+   * more is read until the promise resolves; a rejection ends the reading. `gone` aborts when the client disconnects.
    */
-  admit?: (bytes: number) => Promise<void>
+  admit?: (bytes: number, gone: AbortSignal) => Promise<void>
 }
 
 /**
@@ -45,7 +45,7 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
-    let isAdmitted = false
+    let gone: AbortController | undefined
 
     // It says so only once.
     if (request.destroyed) return onGone()
@@ -58,13 +58,14 @@ export function readBody (request: IncomingMessage, options: ReadBodyOptions): P
       length += chunk.length
       if (length > maxBytes) return refuse(bodyTooLarge('The request body', maxBytes))
       chunks.push(chunk)
-      if (length > smallBytes && !isAdmitted && admit !== undefined) {
-        isAdmitted = true
+      if (length > smallBytes && gone === undefined && admit !== undefined) {
+        gone = new AbortController()
         request.pause()
-        admit(announced || maxBytes).then(() => request.resume(), refuse)
+        admit(announced || maxBytes, gone.signal).then(() => request.resume(), refuse)
       }
     }
     function onGone (): void {
+      gone?.abort()
       reject(new HttpError(400, 'validation_error', 'incomplete_body', 'The request ended before its body was complete.'))
     }
     function refuse (error: Error): void {

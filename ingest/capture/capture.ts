@@ -78,7 +78,7 @@ export function createCapture (deps: CaptureDeps): Capture {
       const chunks = await readBody(request.raw, {
         maxBytes: limits.maxBodyBytes,
         smallBytes: SMALL_BODY_BYTES,
-        admit: async (bytes) => { lease = await budget.acquire(bytes, senderOf(request)) }
+        admit: async (bytes, gone) => { lease = await budget.acquire(bytes, addressOf(request.sender), { gone }) }
       })
       await captureBytes(request, chunks)
     } finally {
@@ -93,7 +93,7 @@ export function createCapture (deps: CaptureDeps): Capture {
     counts.bytes += length
     const body = decodeSmallBody(chunks, length, hintsOf(request), limits.maxDecompressedBytes)
     if (body !== null) return captureSmall(request, bodyRequest, body)
-    const taken = captureLarge(chunks, { ...bodyRequest, hints: hintsOf(request), sender: senderOf(request) }, {
+    const taken = captureLarge(chunks, { ...bodyRequest, hints: hintsOf(request), sender: addressOf(request.sender) }, {
       admit: (credentials) => admissions.admit(credentials, request), count
     })
     return holding(bodyRequest.receivedAt, taken.then((taken) => {
@@ -166,11 +166,6 @@ function readAtOnce ({ raw, query }: CaptureRequest, maxBytes: number): Buffer[]
   const data = typeof query.data === 'string' ? query.data : ''
   // A plus sign of base64 that was not escaped arrives as a blank.
   return [Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))]
-}
-
-/** Whose body it is, as far as is known before it is read: the key of a dialect, else the address. */
-function senderOf ({ dialect, sender }: CaptureRequest): string {
-  return dialect?.apiKey || addressOf(sender)
 }
 
 function hintsOf ({ raw, query }: CaptureRequest): BodyHints {

@@ -47,13 +47,13 @@ export function createMultipart (): Dialect {
     translate (sent): Translated {
       const { left_out: leftOut, not_utf8: notUtf8, ...event } = fieldsOf(sent)
       const warnings: Translated['warnings'] = []
-      if (isList(leftOut)) warnings.push({ reason: 'part_left_out', value: leftOut.join('; ') })
-      if (isList(notUtf8)) warnings.push({ reason: 'text_replaced', value: `in the part ${notUtf8.join(', ')}` })
+      if (isTextList(leftOut)) warnings.push({ reason: 'part_left_out', value: leftOut.join('; ') })
+      if (isTextList(notUtf8)) warnings.push({ reason: 'text_replaced', value: `in the part ${notUtf8.join(', ')}` })
       return { event, drop: null, uuid: '', warnings }
     }
   }
 }
 
-function isList (value: unknown): value is unknown[] {
-  return Array.isArray(value) && value.length > 0
+function isTextList (value: unknown): value is string[] {
+  return Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string')
 }

@@ -13,12 +13,12 @@ export function createSegment ({ eventType }: DialectRequest): Dialect {
     answersEachEvent: false,
     translate (message) {
       const fields = fieldsOf(message)
-      return translate(eventType === '' ? String(fields.type) : eventType, fields)
+      return translate(eventType === '' ? fields.type : eventType, fields)
     }
   }
 }
 
-function translate (type: string, message: Fields): Translated {
+function translate (type: unknown, message: Fields): Translated {
   const { traits: _, ...untaken } = fieldsOf(message.context)
   const made = toEvent(type, message)
   if (made === null) return { event: null, drop: 'unknown_message_type', uuid: '' }
@@ -44,7 +44,7 @@ interface MadeEvent {
   properties: Record<string, unknown>
 }
 
-function toEvent (type: string, message: Fields): MadeEvent | null {
+function toEvent (type: unknown, message: Fields): MadeEvent | null {
   const { userId, anonymousId, previousId, groupId, name, category } = message
   const properties = fieldsOf(message.properties)
   const traits = fieldsOf(message.traits)

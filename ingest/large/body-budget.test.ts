@@ -105,6 +105,24 @@ t.test('refuses who waited too long, and lets the next one have the room', async
   for (const held of [lease, next]) held.release()
 })
 
+t.test('who leaves while it waits leaves nothing behind, also in the moment of the grant', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, reservedBytes: 40, maxWaiting: 10, maxWaitMs: 60_000 })
+  const [early, late] = [new AbortController(), new AbortController()]
+  const lease = await budget.acquire(100, 'a')
+  const leaving = t.rejects(budget.acquire(100, 'b', { gone: early.signal }), OVERLOADED)
+  const granted = budget.acquire(100, 'b', { gone: late.signal })
+  const next = budget.acquire(100, 'b')
+
+  early.abort()
+  await leaving
+  lease.release()
+  late.abort()
+  await granted
+  ;(await next).release()
+
+  t.equal(budget.used, 0)
+})
+
 t.test('a lease that turns out smaller gives back, one that turns out larger makes the next ones wait', async (t) => {
   const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 10, maxWaitMs: 60_000 })
   const first = await budget.acquire(100)
@@ -129,11 +147,11 @@ t.test('a lease that turns out smaller gives back, one that turns out larger mak
 
 t.test('reserved room goes to another holder, however many senders the first one has', async (t) => {
   const budget = new BodyBudget({ maxBytes: 100, reservedBytes: 40, maxWaiting: 10, maxWaitMs: 60_000 })
-  const first = await budget.acquire(50, 'a', 'unknown')
+  const first = await budget.acquire(50, 'a', { holder: 'unknown' })
   first.assign('project 1')
   const order: string[] = []
   const take = async (sender: string, holder: string): Promise<void> => {
-    const lease = await budget.acquire(40, sender, holder)
+    const lease = await budget.acquire(40, sender, { holder })
     order.push(`${sender} ${holder}`)
     setImmediate(() => lease.release())
   }
@@ -151,7 +169,7 @@ t.test('holders take turns, and so do the senders of each, however many one of t
   const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 20, maxWaitMs: 60_000 })
   const order: string[] = []
   const take = async (sender: string, holder: string): Promise<void> => {
-    const lease = await budget.acquire(100, sender, holder)
+    const lease = await budget.acquire(100, sender, { holder })
     order.push(sender)
     setImmediate(() => lease.release())
   }

@@ -11,12 +11,11 @@ export interface BodyBudgetOptions {
   maxWaitMs: number
 }
 
-/** Whose a body is. */
-export interface Party {
-  /** Takes turns with others. */
-  sender: string
-  /** Owner of a reservation: all senders of a project, once known. */
-  holder: string
+interface AcquireOptions {
+  /** Owner of a reservation: all senders of a project, once known. Default: the sender. */
+  holder?: string
+  /** Aborted when the room is no longer wanted: the request leaves the queue. */
+  gone?: AbortSignal
 }
 
 /** Room for one large body. */
@@ -31,7 +30,9 @@ export interface BodyLease {
   release (): void
 }
 
-interface Waiting extends Party {
+interface Waiting {
+  sender: string
+  holder: string
   bytes: number
   grant: () => void
   refuse: () => void
@@ -61,29 +62,34 @@ export class BodyBudget {
   }
 
   /**
-   * @param sender  Whose body it is, as far as anything tells that before it is read.
+   * @param sender  Whose body it is, as far as anything tells that before it is read; takes turns with others.
    * @throws {HttpError} 503 `overloaded` when too many wait, or when none left in time.
    */
-  async acquire (wanted: number, sender = '', holder = sender): Promise<BodyLease> {
+  async acquire (wanted: number, sender = '', { holder = sender, gone }: AcquireOptions = {}): Promise<BodyLease> {
     // A body larger than the whole budget would wait indefinitely; alone it is let through.
     const bytes = Math.min(wanted, this.#options.maxBytes)
-    await this.#wait(bytes, { sender, holder })
-    return this.#createLease(bytes, holder)
+    await this.#wait({ bytes, sender, holder }, gone)
+    const lease = this.#createLease(bytes, holder)
+    // In the turn of the event loop that granted it, before the caller learns of the lease.
+    if (gone?.aborted === true) lease.release()
+    return lease
   }
 
-  #wait (bytes: number, party: Party): Promise<void> {
+  #wait (wanted: Omit<Waiting, 'grant' | 'refuse'>, gone: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const giveUp = (): void => {
         waiting.refuse()
         this.#grant()
-      }, this.#options.maxWaitMs)
+      }
+      const timer = setTimeout(giveUp, this.#options.maxWaitMs)
+      gone?.addEventListener('abort', giveUp)
       const leave = (): void => {
         clearTimeout(timer)
+        gone?.removeEventListener('abort', giveUp)
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
       }
       const waiting: Waiting = {
-        bytes,
-        ...party,
+        ...wanted,
         grant: () => { leave(); resolve() },
         refuse: () => { leave(); reject(new HttpError(503, 'server_error', 'overloaded', 'Too many large requests. Try again later.')) }
       }

@@ -82,7 +82,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   ): Promise<TakenBody | PostponedBody> {
     const { key, likelyBytes, maxBytes } = peeked
     const holder = projectId === null ? sender : holderOf(projectId)
-    const lease = await inflated.acquire(likelyBytes, `${sender} ${key}`, holder)
+    const lease = await inflated.acquire(likelyBytes, `${sender} ${key}`, { holder })
     try {
       const result = await pool.run({
         ...request,

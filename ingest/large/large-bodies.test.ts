@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
+import http from 'node:http'
 import path from 'node:path'
 import zlib from 'node:zlib'
 import t from 'tap'
@@ -159,4 +160,27 @@ t.test('an event with too many values, alone, is refused with 413, wherever its 
   }
   const beside = { api_key: PROJECT_KEY, batch: [], extra: many.properties.list }
   t.match(await (await ingest.post('/e/', beside)).json(), { code: 'body_too_large' })
+})
+
+t.test('clients that leave while they wait leave no memory taken, and made-up keys do not reach the reserved memory', async (t) => {
+  const taken = async (): Promise<number> => await ingest.metric('millrace_ingest_large_body_bytes')
+  const begin = async (key: string): Promise<http.ClientRequest> => {
+    const headers = { 'content-length': 19_000_000, authorization: `Bearer ${key}` }
+    const request = http.request(`${ingest.url}/i/v1/analytics/events`, { method: 'POST', headers, agent: false }).on('error', () => {})
+    await new Promise((resolve) => request.write(Buffer.alloc(300_000, 0x20), resolve))
+    return request
+  }
+  const requests = await Promise.all(Array.from({ length: 5 }, async (_, n) => await begin(`made-up-${n}`)))
+  await waitFor(async () => await taken() === 95_000_000)
+
+  const waiting = await Promise.all([begin('made-up-5'), begin('made-up-6')])
+  // Each answer gives the server, which is in this process, time to notice them.
+  for (let answers = 0; answers < 5; answers++) t.equal(await taken(), 95_000_000)
+  for (const request of waiting) request.destroy()
+  for (let answers = 0; answers < 5; answers++) t.equal(await taken(), 95_000_000)
+  for (const request of requests) request.destroy()
+
+  await waitFor(async () => await taken() === 0)
+  t.equal((await ingest.post('/e', ' '.repeat(300_000))).status, 400)
+  t.equal(await taken(), 0)
 })

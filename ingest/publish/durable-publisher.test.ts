@@ -107,6 +107,35 @@ t.test('while only the stream of persons updates is full, events go on to theirs
   t.same(updates.map((update) => 'set' in update ? update.set?.n : null), [0, 1, 2, 3, 4], 'in their order')
 })
 
+t.test('one refused event does not send the next ones to the spool behind updates that their stream refuses', async (t) => {
+  const manager = await jetstreamManager(ingest.connection)
+  const limit = async (maxMessages: number): Promise<void> => {
+    for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) {
+      await manager.streams.update(stream, { max_msgs: maxMessages })
+    }
+  }
+  t.teardown(async () => await limit(-1))
+  await limit(1)
+  for (const n of [1, 2]) await ingest.post('/e', { api_key: PROJECT_KEY, event: 'sets', distinct_id: 'stuck', $set: { n } })
+  const spooled = async (): Promise<number> => await ingest.metric('millrace_ingest_messages_total{outcome="spooled"}')
+  const before = await spooled()
+  t.equal(await send(ingest, 'refused'), 200)
+  t.equal(await spooled() - before, 1)
+
+  await manager.streams.update(EVENTS_STREAM, { max_msgs: -1 })
+  await waitFor(async () => {
+    const sent = await spooled()
+    await send(ingest, 'next')
+    return await spooled() === sent
+  })
+
+  t.ok(await ingest.metric('millrace_ingest_spool_bytes') > 0, 'the update still waits')
+  await limit(-1)
+  await spoolEmpties(ingest)
+  await takePublishedEvents(ingest.connection, clickhouse)
+  await takePersonsUpdates(ingest.connection)
+})
+
 t.test('a deleted stream is created again and receives what was spooled', async (t) => {
   await (await jetstreamManager(ingest.connection)).streams.delete(EVENTS_STREAM)
 

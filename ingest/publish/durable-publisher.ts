@@ -95,7 +95,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     } catch (error) {
       if (isTooLarge(error)) return await keep(message)
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
-      isSuspect ||= message.subject.startsWith('events.')
+      isSuspect ||= isEvents(message)
       failures.stream = codeOf(error)
       await keep(message)
     }
@@ -119,7 +119,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   }
 
   function startDraining (): void {
-    draining ??= drainSpool({ spool, publish: publishSpooled, onProgress, logger, signal: stopped.signal })
+    draining ??= drainSpool({ spool, publish: publishSpooled, logger, signal: stopped.signal })
       .finally(() => {
         draining = null
         // Something may have been appended after the last read.
@@ -128,16 +128,14 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       })
   }
 
-  function onProgress (): void {
-    if (isSuspect) logger.info('the stream accepts messages again; draining the spool')
-    isSuspect = false
-  }
-
   async function publishSpooled (message: OutgoingMessage): Promise<void> {
     try {
       if (!await publishOrSetAside(message, { link, spool })) return
       failures.stream = failures.spool = null
       counts.drained++
+      if (!isSuspect || !isEvents(message)) return
+      logger.info('the stream accepts events again; draining the spool')
+      isSuspect = false
     } catch (error) {
       failures.stream = codeOf(error)
       await link.repair(stopped.signal)
@@ -176,6 +174,8 @@ export async function publishOrSetAside (
     return false
   }
 }
+
+const isEvents = ({ subject }: OutgoingMessage): boolean => subject.startsWith('events.')
 
 function isTooLarge (error: unknown): boolean {
   return error instanceof MillraceError && error.code === 'MILLRACE_MESSAGE_TOO_LARGE'

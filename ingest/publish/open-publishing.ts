@@ -80,9 +80,12 @@ export async function openPublishing (
     quarantine: {
       buildLetter: createBuildLetter(config.streams.partitions, fingerprintKey),
       // What has no letter is an event that is stored, and the watermark waits for it.
-      publish: async (letter) => {
+      publish: (letter) => {
         const inFlight = publishedThrough.begin(Number(letter.headers[HEADER.received]))
-        await publisher.publishEvents(letter).finally(() => publishedThrough.end(inFlight))
+        const done = publisher.publishEvents(letter).finally(() => publishedThrough.end(inFlight))
+        // A request that failed for another reason does not await it.
+        done.catch(() => {})
+        return done
       }
     },
     link,

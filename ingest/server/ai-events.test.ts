@@ -78,6 +78,13 @@ t.test('a part that is too large is left out, with a warning', async (t) => {
   t.match(JSON.stringify(warnings), /part_left_out.*picture: image\/png, 100000 bytes/)
 })
 
+t.test('lists that are not of the parts of a form change nothing', async (t) => {
+  const event = { event: 'listed', distinct_id: 'ann', left_out: [{ toString: 1 }], not_utf8: [[{ toString: 1 }]] }
+
+  t.match(await send(JSON.stringify(event), { ...KEY, 'content-type': 'application/json' }), { status: 200 })
+  t.same((await takePublishedEvents(connection, clickhouse)).map(({ event }) => event), ['listed'])
+})
+
 t.test('errors of a form or its key are answered, and nothing is stored', async (t) => {
   t.match(await send(buildGeneration('x'), {}), { status: 401, body: { code: 'invalid_api_key' } })
   t.match(await send(buildGeneration('x'), { authorization: 'Bearer phc_nobody' }), { status: 401, body: { code: 'invalid_api_key' } })

@@ -173,4 +173,13 @@ t.test('an event that cannot be stored fails its request: these clients get no r
   t.match(taken, { received: 2, results: undefined })
 })
 
+t.test('a type that is no text costs only its message', async (t) => {
+  const message = (type: string): string => `{"type":${type},"userId":"ann","event":"typed"}`
+  const types = ['{"toString":1}', `${'['.repeat(20_000)}${']'.repeat(20_000)}`, '"track"']
+  const answer = await post('/v1/batch', `{"writeKey":"${PROJECT_KEY}","batch":[${types.map(message).join(',')}]}`)
+
+  t.equal(answer.status, 200)
+  t.same((await takePublishedEvents(connection, clickhouse)).map(({ event }) => event), ['typed'])
+})
+
 t.end()

@@ -5,19 +5,11 @@ import type { OutgoingMessage, Publish } from '../publish/acknowledged-publisher
 import type { SpooledMessage } from './segment-reader.ts'
 
 export interface DrainOptions {
-  spool: DrainedSpool
+  /** `drainSome` publishes the oldest messages and removes them; 0 when none is left. */
+  spool: { drainSome: (publish: Publish) => Promise<number>, readonly isEmpty: boolean }
   publish: Publish
-  /** Called after each portion that arrived. */
-  onProgress: () => void
   logger: Logger
   signal: AbortSignal
-}
-
-/** The part of a spool needed to drain it. */
-export interface DrainedSpool {
-  /** Publishes the oldest messages and removes them; 0 when none is left. */
-  drainSome: (publish: Publish) => Promise<number>
-  readonly isEmpty: boolean
 }
 
 const FIRST_PAUSE_MS = 100
@@ -27,15 +19,14 @@ const LONGEST_PAUSE_MS = 1000
  * Publishes the messages of a spool until it is empty, however often the stream refuses; pauses double up to a
  * second. Ends early when aborted: the rest stays on the disk.
  */
-export async function drainSpool ({ spool, publish, onProgress, logger, signal }: DrainOptions): Promise<void> {
+export async function drainSpool ({ spool, publish, logger, signal }: DrainOptions): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS
   while (!signal.aborted) {
     const startedAt = performance.now()
     try {
       const published = await spool.drainSome(publish)
       pauseMs = FIRST_PAUSE_MS
-      if (published > 0) onProgress()
-      else if (spool.isEmpty) return
+      if (published === 0 && spool.isEmpty) return
     } catch (err) {
       logger.debug({ err, retryAfterMs: pauseMs }, 'the spool cannot be drained yet')
       // It waited by itself, as for a new leader.

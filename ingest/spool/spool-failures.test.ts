@@ -6,7 +6,7 @@ import path from 'node:path'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
-import { adoptOrphanedSpools, openOwnSpool, tryLockFolder } from './spool-folders.ts'
+import { drainOrphanedSpools, openOwnSpool, tryLockFolder } from './spool-folders.ts'
 import { Spool } from './spool.ts'
 import { decodeSpoolRecord, encodeSpoolRecord, MAGIC } from './spool-record.ts'
 
@@ -196,14 +196,52 @@ t.test('spools of processes that are gone are taken over, those of living ones a
   for (const spool of gone) await spool.close()
   await writeFile(path.join(root, 'notes'), 'of an operator')
 
-  const adopted = await adoptOrphanedSpools({ root, maxBytes: 1e9, logger })
+  const adopted: string[] = []
+  const drain = async (spool: Spool): Promise<void> => {
+    await t.rejects(spool.append(buildMessage('new')), { code: 'MILLRACE_SPOOL_FULL' })
+    adopted.push(...await drainIds(spool))
+  }
+  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => true }, drain)
 
-  t.same((await Promise.all(adopted.map(drainIds))).flat().sort(), ['of 0', 'of 1'])
-  await t.rejects(adopted[0]!.append(buildMessage('new')), { code: 'MILLRACE_SPOOL_FULL' })
-  for (const spool of adopted) await spool.close()
-  t.same(await adoptOrphanedSpools({ root, maxBytes: 1e9, logger }), [])
+  t.same(adopted.sort(), ['of 0', 'of 1'])
+  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => true }, async () => { t.fail('nothing is left') })
   t.same(await drainIds(living), ['of 2'])
   t.same((await readdir(root)).sort(), ['0', '1', '2', 'notes'])
+})
+
+t.test('an error or a full stream holds up the spool of one dead process, and only until the next round', async (t) => {
+  const root = await createRoot(t)
+  const open = async (): Promise<Spool> => await openOwnSpool({ root, maxBytes: 1e9, logger })
+  const gone = [await open(), await open()]
+  for (const [index, spool] of gone.entries()) await spool.append(buildMessage(`of ${index}`))
+  for (const spool of gone) await spool.close()
+  const drained: string[] = []
+  const options = { root, maxBytes: 1e9, logger, mayTakeRefused: () => true }
+
+  await t.rejects(drainOrphanedSpools(options, async (spool) => {
+    if (spool.folder.endsWith('0')) throw new Error('NATS is silent')
+    drained.push(...await drainIds(spool))
+  }), { message: 'NATS is silent' })
+  t.same(drained, ['of 1'])
+  await drainOrphanedSpools(options, async (spool) => { drained.push(...await drainIds(spool)) })
+
+  t.same(drained, ['of 1', 'of 0'])
+})
+
+t.test('an orphaned spool with refused messages alone is opened only when the stream may take them', async (t) => {
+  const root = await createRoot(t)
+  const gone = await openOwnSpool({ root, maxBytes: 1e9, logger })
+  await gone.writeRefusedRecord(buildMessage('huge', 5000), 'too large')
+  await gone.close()
+  const drained: string[] = []
+  const drain = async (spool: Spool): Promise<void> => { drained.push(...await drainIds(spool)) }
+
+  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => false }, drain)
+  t.same(drained, [])
+  t.ok((await readdir(gone.folder)).includes('refused-huge.record'))
+  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => true }, drain)
+
+  t.same(drained, ['huge'])
 })
 
 t.test('bytes that are no record are damage, and tell where the next one may begin', async (t) => {

@@ -7,9 +7,8 @@ import { type FileLock, flushFolder, makeFolder, tryLockFile } from '../../platf
 import { publishOrSetAside } from '../publish/durable-publisher.ts'
 import type { Publish } from '../publish/acknowledged-publisher.ts'
 import type { StreamLink } from '../publish/stream-link.ts'
-import { listSegments } from './segment-writer.ts'
 import { drainSpool } from './drain-spool.ts'
-import { hasRefusedRecords, Spool } from './spool.ts'
+import { REFUSED_RECORD, Spool } from './spool.ts'
 import { readRegistration } from '../registry/spool-registration.ts'
 
 interface OpenSpoolsOptions {
@@ -51,15 +50,18 @@ export function adoptSpools (
   options: OpenSpoolsOptions & { link: StreamLink, retire: (folder: string) => Promise<void> }
 ): IntervalLoop {
   const { link, logger } = options
+  /** Largest message of the stream when it refused what is left in a folder. */
+  const refusedAt = new Map<string, number>()
 
   async function run (signal: AbortSignal): Promise<void> {
     if (!link.isUp()) return
-    for (const spool of await adoptOrphanedSpools(options)) {
+    const mayTakeRefused = (folder: string): boolean => refusedAt.get(folder) !== link.maxPayloadBytes()
+    await drainOrphanedSpools({ ...options, mayTakeRefused }, async (spool) => {
       const publish: Publish = async (message) => { await publishOrSetAside(message, { link, spool }) }
-      await drainSpool({ spool, publish, onProgress: () => {}, logger, signal })
-      if (spool.isSettled) await options.retire(spool.folder).finally(async () => await spool.close())
-      else await spool.close()
-    }
+      await drainSpool({ spool, publish, logger, signal })
+      if (spool.isSettled) await options.retire(spool.folder)
+      else refusedAt.set(spool.folder, link.maxPayloadBytes())
+    })
   }
 
   return runAtIntervals({
@@ -68,28 +70,34 @@ export function adoptSpools (
 }
 
 /**
- * Takes every folder that has messages or an entry in NATS, and whose process no longer runs. The caller drains and
- * closes them.
+ * Opens each folder that has messages or an entry in NATS, and whose process no longer runs, and closes it when `drain`
+ * has ended. None waits for another one.
+ *
+ * @param options.mayTakeRefused  Whether to try refused messages again in a folder that has no others.
+ * @throws what the first of them failed with, after all have ended.
  */
-export async function adoptOrphanedSpools ({ root, logger }: OpenSpoolsOptions): Promise<Spool[]> {
-  const adopted: Spool[] = []
-  for (const folder of await listSpools(root)) {
-    if (!await hasMessages(folder) && await readRegistration(folder) === 'unregistered') continue
+export async function drainOrphanedSpools (
+  { root, logger, mayTakeRefused }: OpenSpoolsOptions & { mayTakeRefused: (folder: string) => boolean },
+  drain: (spool: Spool) => Promise<void>
+): Promise<void> {
+  const folders = (await readdir(root)).filter((name) => /^\d+$/.test(name)).map((name) => path.join(root, name))
+  const outcomes = await Promise.allSettled(folders.map(async (folder) => {
+    const names = await readdir(folder)
+    const isRefused = names.some((name) => REFUSED_RECORD.test(name))
+    const isToDo = isRefused ? mayTakeRefused(folder) : await readRegistration(folder) !== 'unregistered'
+    if (!isToDo && !names.some((name) => name.endsWith('.segment'))) return
     const lock = tryLockFolder(folder)
-    if (lock === null) continue
-    logger.warn({ folder }, 'took over the spool of a process that no longer runs')
-    // Nothing is appended to it here.
-    adopted.push(await Spool.open({ folder, lock, maxBytes: 0, logger }))
-  }
-  return adopted
-}
-
-async function hasMessages (folder: string): Promise<boolean> {
-  return (await listSegments(folder)).length > 0 || await hasRefusedRecords(folder)
-}
-
-async function listSpools (root: string): Promise<string[]> {
-  return (await readdir(root)).filter((name) => /^\d+$/.test(name)).map((name) => path.join(root, name))
+    if (lock === null) return
+    try {
+      logger.warn({ folder }, 'took over the spool of a process that no longer runs')
+      // Nothing is appended to it here.
+      const spool = await Spool.open({ folder, lock, maxBytes: 0, logger })
+      await drain(spool).finally(async () => await spool.close())
+    } finally {
+      lock.release()
+    }
+  }))
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
 /**

@@ -182,9 +182,5 @@ async function sizeOf (file: string): Promise<number> {
   return (await stat(file, { throwIfNoEntry: false }))?.size ?? 0
 }
 
-const REFUSED_RECORD = /^refused-.*\.record$/
-
-/** Whether a folder has messages that the stream refused. */
-export async function hasRefusedRecords (folder: string): Promise<boolean> {
-  return (await readdir(folder)).some((name) => REFUSED_RECORD.test(name))
-}
+/** Name of the file of a message that the stream refused. */
+export const REFUSED_RECORD = /^refused-.*\.record$/
