@@ -29,8 +29,8 @@ export interface Erasure {
   again?: ErasureRow
 }
 
-/** Uuids per query: they are sent in the URL, which servers limit to a megabyte. */
-const CHUNK_IDS = 1000
+/** Ids per query: they are sent in the URL, which servers limit to a megabyte. */
+export const CHUNK_IDS = 1000
 
 /** How often it is counted at most; persons who keep getting ids must not prevent their erasure. */
 const COUNTS = 3

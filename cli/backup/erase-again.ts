@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { eraseLetters, recordErasure } from '../../api/persons/erase-persons.ts'
+import { CHUNK_IDS, eraseLetters, recordErasure } from '../../api/persons/erase-persons.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../pipeline/persons/deletion/finish-person-deletion.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readErasureFile } from '../../api/persons/erasure-file.ts'
@@ -7,9 +7,6 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ErasureRow, parseErasures } from '../../schema/wire/erased-ids.ts'
-
-/** Maximum time of one erasure, in milliseconds. */
-const WAIT_MS = 600_000
 
 /**
  * Erases from restored data what was erased after the backup: the file beside the backup has the records.
@@ -36,7 +33,7 @@ export async function eraseAgain (
     erased++
     await eraseLetters(nats, record.project_id, erasure, false)
     const [deletion] = await sql<PersonDeletion[]>`SELECT ${selectDeletion(sql)} FROM person_deletions WHERE id = ${recorded.deletion}`
-    if (deletion !== undefined && !await finishPersonDeletion(deletion, { ...stores, waitMs: WAIT_MS })) {
+    if (deletion !== undefined && !await finishPersonDeletion(deletion, { ...stores, waitMs: 600_000 })) {
       throw new MillraceError('MILLRACE_RESTORE_FAILED', 'the data of erased persons could not be erased again in time')
     }
   }
@@ -55,9 +52,12 @@ async function findIds (
   const known = await sql<{ id: string }[]>`
     SELECT distinct_id AS id FROM person_distinct_ids
     WHERE project_id = ${project} AND encode(sha256(convert_to(${`${salt}:${project}:`} || distinct_id, 'UTF8')), 'hex') = ANY (${hashes})`
-  const sent = await queryRows<{ id: string }>(clickhouse, `
-    SELECT DISTINCT distinct_id AS id FROM events WHERE project_id = {project: UInt32}
-      AND lower(hex(SHA256(concat({prefix: String}, distinct_id)))) IN {hashes: Array(String)} SETTINGS final = 0`,
-  { project, prefix: `${salt}:${project}:`, hashes })
+  const sent: { id: string }[] = []
+  for (let at = 0; at < hashes.length; at += CHUNK_IDS) {
+    sent.push(...await queryRows<{ id: string }>(clickhouse, `
+      SELECT DISTINCT distinct_id AS id FROM events WHERE project_id = {project: UInt32}
+        AND lower(hex(SHA256(concat({prefix: String}, distinct_id)))) IN {hashes: Array(String)} SETTINGS final = 0`,
+    { project, prefix: `${salt}:${project}:`, hashes: hashes.slice(at, at + CHUNK_IDS) }))
+  }
   return [...new Set([...known, ...sent].map(({ id }) => id))]
 }

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -9,7 +9,7 @@ import { deletePerson } from '../../api/persons/delete-person.ts'
 import { queueNotifications } from '../../platform/notifications.ts'
 import { recordErasure } from '../../api/persons/erase-persons.ts'
 import { forgetNotifications } from '../../pipeline/persons/deletion/forget-notifications.ts'
-import { toErasedEvents } from '../../schema/wire/erased-ids.ts'
+import { formatErasures, toErasedEvents } from '../../schema/wire/erased-ids.ts'
 import { appendErasures } from '../../api/persons/erasure-file.ts'
 import { eraseAgain } from '../../cli/backup/erase-again.ts'
 import { findPersonByDistinctId } from '../../api/persons/find-person.ts'
@@ -241,6 +241,16 @@ t.test('the record does not have the random ids of anonymised persons, and a bac
 
   await appendErasures(sql, folder)
   t.equal(await eraseAgain({ sql, clickhouse: client, nats }, [folder]), 0)
+})
+
+t.test('a restored backup that is older than a large erasure erases it again', async (t) => {
+  const { sql, clickhouse: { client }, connection: nats } = await startPersonsStores(t)
+  await insertEvents(client, ['zoe'])
+  const hashes = [...Array.from({ length: 20_000 }, (_, n) => `other ${n}`), 'zoe'].map((id) => hash('sha256', `salt:1:${id}`))
+  const folder = t.testdir({ 'erasures.jsonl': formatErasures([{ project_id: 1, salt: 'salt', hashes, requested_at: new Date() }], '') })
+
+  t.equal(await eraseAgain({ sql, clickhouse: client, nats }, [folder]), 1)
+  t.equal(await count(client, 'events', "distinct_id = 'zoe'"), 0)
 })
 
 async function startWithMergedPerson (t: TestContext): Promise<PersonsStores & { persons: PersonApplier }> {
