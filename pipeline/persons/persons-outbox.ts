@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { zstdDecompressSync } from 'node:zlib'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { fieldsOf } from '../../engines/fields.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, PAST_USER_VIEWS } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -36,6 +37,30 @@ export async function drainPersonsOutbox (
     await pause(performance.now() - startedAt, signal)
   }
   return total
+}
+
+/**
+ * Removes rows of deleted persons from copies that ClickHouse refused, which would stay, or come back when somebody has
+ * them inserted again. The reason goes as well, as it may quote such a row.
+ *
+ * @param isRemoved  Whether a row, by column, is to be removed.
+ */
+export async function removeRefusedCopies (
+  sql: Sql, { upTo, isRemoved }: { upTo: number, isRemoved: (copy: Readonly<Record<string, unknown>>) => boolean }
+): Promise<void> {
+  for (const { id } of await sql<{ id: number }[]>`SELECT id FROM persons_outbox WHERE refused IS NOT NULL AND id <= ${upTo}`) {
+    await sql.begin(async (transaction) => {
+      const [row] = await transaction<{ rows: Buffer }[]>`SELECT rows FROM persons_outbox WHERE id = ${id} FOR UPDATE`
+      const lines = row === undefined ? [] : zstdDecompressSync(row.rows).toString().trimEnd().split('\n')
+      const left = lines.filter((line) => !isRemoved(fieldsOf(JSON.parse(line))))
+      if (left.length === 0) await transaction`DELETE FROM persons_outbox WHERE id = ${id}`
+      else if (left.length < lines.length) {
+        await transaction`
+          UPDATE persons_outbox SET rows = ${zstdCompressSync(`${left.join('\n')}\n`)}, row_count = ${left.length},
+            refused = 'refused together with rows of persons that were deleted since' WHERE id = ${id}`
+      }
+    })
+  }
 }
 
 interface OutboxRow {

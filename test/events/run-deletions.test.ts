@@ -2,6 +2,7 @@ import { hash, randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { zstdDecompressSync } from 'node:zlib'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { type ClickHouse, connectClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -15,6 +16,8 @@ import { eraseAgain } from '../../cli/backup/erase-again.ts'
 import { findPersonByDistinctId } from '../../api/persons/find-person.ts'
 import { membersSql } from '../../engines/questions/question-sql.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
+import { fieldsOf } from '../../engines/fields.ts'
+import { encodeCopies } from '../../schema/wire/persons-copies.ts'
 import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
 import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
@@ -37,6 +40,15 @@ t.test('deletes a person by an id from before its merge, with the events of all 
     { type: 'events', data: JSON.stringify({ event: 'e', from: '2026-01-01T00:00:00.000Z', samples }), text: 'e: 3\n- jo\n- ann\n- phone\nhttps://example.com' }
   ])
 
+  const copyOf = (id: string): object => ({ project_id: 1, person_id: personUuid(1, id), properties: { name: id } })
+  const warning = { project_id: 1, samples: [{ distinct_id: 'ann', value: 'phone' }] }
+  const elsewhere = { ...copyOf('jo'), project_id: 2 }
+  for (const copies of [[copyOf('jo')], [copyOf('jo'), copyOf('ann'), warning, elsewhere], [copyOf('ann')]]) {
+    for (const { rows, rowCount } of encodeCopies(copies.map(fieldsOf))) {
+      await sql`INSERT INTO persons_outbox (target, rows, row_count, refused) VALUES ('persons', ${rows}, ${rowCount}, 'no copy of jo fits')`
+    }
+  }
+
   const deleted = await deletePerson({ projectId: 1, uuid: personUuid(1, 'phone'), withEvents: true }, deps(stores))
 
   t.same(deleted, { uuid: personUuid(1, 'jo'), isDone: true })
@@ -48,6 +60,11 @@ t.test('deletes a person by an id from before its merge, with the events of all 
   t.equal(await count(client, 'events', '1'), 3, 'events of others stay, in other projects too')
   t.equal(await count(client, 'event_traces FINAL', "project_id = 1 AND kind = 'deleted'"), 4, 'receipts know that they are deleted')
   t.equal(await findPersonByDistinctId(sql, 1, 'jo'), null)
+  const refused = await sql<{ rows: Buffer, count: number, refused: string }[]>`
+    SELECT rows, row_count AS count, refused FROM persons_outbox WHERE refused IS NOT NULL ORDER BY id`
+  t.same(refused.map(({ rows }) => zstdDecompressSync(rows).toString().trim().split('\n').map((line) => JSON.parse(line) as unknown)),
+    [[copyOf('ann'), elsewhere], [copyOf('ann')]], 'nor do refused copies name the person')
+  t.match(refused, [{ count: 2, refused: /deleted since/ }, { count: 1, refused: 'no copy of jo fits' }])
   const waiting = async (): Promise<string[]> => (await sql`SELECT text FROM notifications ORDER BY sequence`).map((row) => row['text'])
   await waitFor(async () => (await waiting()).length === 3)
   t.same(await waiting(), ['ann', 'jo, later', 'e: 3\n- ann\nhttps://example.com'])

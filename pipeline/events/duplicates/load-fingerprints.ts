@@ -80,15 +80,10 @@ async function addRows (memory: FingerprintMemory, writer: FingerprintWriter, st
       const event = readString(bytes, at + FIXED_ROW_BYTES)
       const distinctId = event === null ? null : readString(bytes, event.to)
       if (event === null || distinctId === null) break
+      const timestamp = Number(bytes.readBigInt64LE(at + 20))
       writer.write(fingerprint, 0, {
-        projectId: bytes.readUInt32LE(at),
-        uuid,
-        uuidOffset: at + 4,
-        timestamp: Number(bytes.readBigInt64LE(at + 20)),
-        event: bytes.toString('utf8', event.from, event.to),
-        distinctId: bytes,
-        from: distinctId.from,
-        to: distinctId.to
+        projectId: bytes.readUInt32LE(at), uuid, uuidOffset: at + 4, timestamp,
+        event: bytes.toString('utf8', event.from, event.to), distinctId: bytes, from: distinctId.from, to: distinctId.to
       })
       memory.add(fingerprint.getUint32(0, true), fingerprint.getUint32(4, true), fingerprint.getUint32(8, true))
       at = distinctId.to

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { fieldsOf, itemsOf } from '../../../engines/fields.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { WHOLE_TABLES } from '../../../schema/migrate/clickhouse-topology.ts'
 import type { Anonymised } from '../../../schema/wire/anonymise.ts'
@@ -13,7 +14,7 @@ import {
 } from './event-removals.ts'
 import { copyAnonymised } from './copy-anonymised.ts'
 import { keepMemberships } from './keep-memberships.ts'
-import { drainPersonsOutbox } from '../persons-outbox.ts'
+import { drainPersonsOutbox, removeRefusedCopies } from '../persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
 export interface PersonDeletion {
@@ -64,6 +65,7 @@ export async function finishPersonDeletion (deletion: PersonDeletion, deps: Fini
   const deadline = performance.now() + deps.waitMs
   const isLate = (): boolean => performance.now() > deadline
   if (!await copiesHaveLeft(deletion, deps, isLate)) return false
+  await removeRefusedCopies(deps.sql, { upTo: deletion.outboxId, isRemoved: (copy) => isCopyOf(deletion, copy) })
   await keepMemberships(deletion, deps)
   for (const work of listWork(deletion)) if (!await deleteRows(deletion, deps, work, isLate)) return false
   if (deletion.withEvents && !await removeEvents(deletion, deps, isLate)) return false
@@ -102,6 +104,15 @@ async function copiesHaveLeft (
     if (isLate()) return false
     await delay(POLL_INTERVAL_MS)
   }
+}
+
+/** Whether a row of the outbox names the person: what `listWork` finds in ClickHouse. */
+function isCopyOf ({ projectId, personUuids, isErasure }: PersonDeletion, copy: ReturnType<typeof fieldsOf>): boolean {
+  const texts = itemsOf(copy['samples']).map(fieldsOf).flatMap((sample) => [sample['distinct_id'], sample['value']])
+  if (isErasure) texts.push(copy['group_key'])
+  const uuids = texts.map((text) => personUuid(projectId, String(text)))
+  return copy['project_id'] === projectId &&
+    [...uuids, copy['person_id'], copy['old_person_id']].some((uuid) => personUuids.includes(String(uuid)))
 }
 
 function toRemoved (
