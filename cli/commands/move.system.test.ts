@@ -94,6 +94,18 @@ t.test('everything that is stored is copied once, repeated as often as one likes
   t.equal(await count(to), 3516, 'nothing of it was changed')
 })
 
+t.test('superseded rows of the source hide no events of the target from --reopen', async (t) => {
+  const { from, to, move } = await open(t)
+  await from.client.command({ query: 'SYSTEM STOP MERGES events' })
+  await store(from, 100)
+  await from.client.command({ query: 'INSERT INTO events SELECT * FROM events' })
+  const finished = await move('--finish')
+  t.equal(finished.code, 0, finished.err + finished.out)
+  await to.client.command({ query: 'OPTIMIZE TABLE events FINAL' })
+  await store(to, 5)
+  t.match(await move('--reopen'), { code: 1, err: /has 5 events more .*the pipeline already stores events there/ })
+})
+
 t.test('a target that is not one is refused, and left as it is', async (t) => {
   const { from, to, move } = await open(t)
   await store(from, 100)

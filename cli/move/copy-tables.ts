@@ -36,8 +36,9 @@ async function read<T> (store: MoveStore, table: string, query: string): Promise
   return await queryRows<T>(isWhole(table) ? store.local : store.shards, query, {}, { max_execution_time: 0 })
 }
 
-export async function listMonths (store: MoveStore): Promise<{ month: number, rows: number }[]> {
-  return await read(store, 'events', LIST_MONTHS)
+/** @param isMerged  Without superseded rows. */
+export async function listMonths (store: MoveStore, isMerged = false): Promise<{ month: number, rows: number }[]> {
+  return await read(store, 'events', isMerged ? LIST_MONTHS.replace('FROM events', 'FROM events FINAL') : LIST_MONTHS)
 }
 
 async function digest (store: MoveStore, table: MovedTable, where: string): Promise<GroupDigest[]> {

@@ -88,10 +88,12 @@ export async function reopenSource ({ from, to }: MoveSides, isSaidLost: boolean
   }
   if (isLost) return await openStore(from)
   await refuseSame(from, to)
-  const [ours, theirs] = [await listMonths(from), await listMonths(to)]
-  const sum = (months: readonly { rows: number }[]): number => months.reduce((total, { rows }) => total + rows, 0)
-  if (sum(theirs) > sum(ours)) {
-    throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${to.name} has ${sum(theirs) - sum(ours)} events more than ${from.name}: the pipeline ` +
+  // By month: superseded rows, and months that retention removed from the target, would hide events of the target.
+  const ours = new Map((await listMonths(from, true)).map(({ month, rows }) => [month, rows]))
+  const more = (await listMonths(to, true))
+    .reduce((sum, { month, rows }) => sum + Math.max(0, rows - (ours.get(month) ?? 0)), 0)
+  if (more > 0) {
+    throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${to.name} has ${more} events more than ${from.name}: the pipeline ` +
       'already stores events there. To go back, move in the other direction, with CLICKHOUSE_URL and --to swapped')
   }
   await openStore(from)
