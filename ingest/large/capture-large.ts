@@ -131,9 +131,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   }
 }
 
-function holderOf (projectId: number): string {
-  return `project ${projectId}`
-}
+const holderOf = (projectId: number): string => `project ${projectId}`
 
 /** Bytes in memory that nothing else uses, as must be to hand them to another thread. */
 function ownMemory (bytes: Buffer): Uint8Array {

@@ -109,20 +109,24 @@ t.test('while only the stream of persons updates is full, events go on to theirs
 
 t.test('one refused event does not send the next ones to the spool behind updates that their stream refuses', async (t) => {
   const manager = await jetstreamManager(ingest.connection)
-  const limit = async (maxMessages: number): Promise<void> => {
-    for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) {
-      await manager.streams.update(stream, { max_msgs: maxMessages })
-    }
-  }
-  t.teardown(async () => await limit(-1))
-  await limit(1)
-  for (const n of [1, 2]) await ingest.post('/e', { api_key: PROJECT_KEY, event: 'sets', distinct_id: 'stuck', $set: { n } })
+  const limit = async (stream: string, maxMessages: number): Promise<unknown> =>
+    await manager.streams.update(stream, { max_msgs: maxMessages })
+  t.teardown(async () => { for (const stream of [EVENTS_STREAM, PERSONS_STREAM]) await limit(stream, -1) })
   const spooled = async (): Promise<number> => await ingest.metric('millrace_ingest_messages_total{outcome="spooled"}')
+  await limit(PERSONS_STREAM, 1)
+  // More than the spool reads at a time.
+  for (let n = 0; n < 8; n++) {
+    const $set = { n, text: 'x'.repeat(900_000) }
+    await ingest.post('/e', { api_key: PROJECT_KEY, event: 'sets', distinct_id: 'stuck', $set })
+  }
+  await takePublishedEvents(ingest.connection, clickhouse)
+  await limit(EVENTS_STREAM, 1)
+  t.equal(await send(ingest, 'fills the stream'), 200)
   const before = await spooled()
   t.equal(await send(ingest, 'refused'), 200)
   t.equal(await spooled() - before, 1)
 
-  await manager.streams.update(EVENTS_STREAM, { max_msgs: -1 })
+  await limit(EVENTS_STREAM, -1)
   await waitFor(async () => {
     const sent = await spooled()
     await send(ingest, 'next')
@@ -130,7 +134,7 @@ t.test('one refused event does not send the next ones to the spool behind update
   })
 
   t.ok(await ingest.metric('millrace_ingest_spool_bytes') > 0, 'the update still waits')
-  await limit(-1)
+  await limit(PERSONS_STREAM, -1)
   await spoolEmpties(ingest)
   await takePublishedEvents(ingest.connection, clickhouse)
   await takePersonsUpdates(ingest.connection)

@@ -29,9 +29,10 @@ export interface DurablePublisherOptions {
  * A message that is larger than the server takes says nothing about the stream: it alone goes to the spool, and from
  * there into a file of its own.
  *
- * After an event failed everything goes to the spool, without trying the stream first, until a spooled message arrived
- * there. Persons updates follow the spool until it is empty, because their order matters; when only their stream is
- * full, which one project can bring about, events go on to theirs.
+ * After an event failed everything goes to the spool, without trying the stream first, until an event arrived there: a
+ * spooled one, or one every ten seconds that tries, as spooled ones may be far behind updates. Persons updates follow
+ * the spool until it is empty, because their order matters; when only their stream is full, which one project can bring
+ * about, events go on to theirs.
  */
 export interface DurablePublisher {
   publishEvents: Publish
@@ -67,17 +68,20 @@ interface PublishCounts {
 /** Maximum bytes published and not yet acknowledged; beyond, messages go to the spool. */
 const MAX_IN_FLIGHT_BYTES = 67_108_864
 
+/** Interval between events that try the suspect stream, ms. If it is silent, each waits for the acknowledgement. */
+const PROBE_INTERVAL_MS = 10_000
+
 export function createDurablePublisher (options: DurablePublisherOptions, counts: PublishCounts): DurablePublisher {
   const { link, spool, logger } = options
   const stopped = new AbortController()
-  let isSuspect = false
+  let [isSuspect, triedAt] = [false, 0]
   let draining: Promise<void> | null = null
   const failures: PublishFailures = { stream: null, spool: null }
   // Left by an earlier process.
   if (!spool.isEmpty) startDraining()
 
   return {
-    publishEvents: async (message) => await publishOrSpool(message, isSuspect),
+    publishEvents: async (message) => await publishOrSpool(message, isSuspect && !isProbe(message, triedAt)),
     publishPersons: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
     failures,
     async close () {
@@ -89,9 +93,10 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   async function publishOrSpool (message: OutgoingMessage, spoolFirst: boolean): Promise<void> {
     const isBeyondRoom = counts.inFlightBytes + message.payload.length > MAX_IN_FLIGHT_BYTES
     if (spoolFirst || !link.isUp() || isBeyondRoom) return await keep(message)
+    if (isEvents(message)) triedAt = performance.now()
     try {
       await publishCounted(message, link, counts)
-      failures.stream = failures.spool = null
+      onPublished(message)
     } catch (error) {
       if (isTooLarge(error)) return await keep(message)
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
@@ -99,6 +104,12 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       failures.stream = codeOf(error)
       await keep(message)
     }
+  }
+
+  function onPublished (message: OutgoingMessage): void {
+    failures.stream = failures.spool = null
+    if (isSuspect && isEvents(message)) logger.info('the stream accepts events again; draining the spool')
+    isSuspect &&= !isEvents(message)
   }
 
   async function keep (message: OutgoingMessage): Promise<void> {
@@ -131,11 +142,8 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   async function publishSpooled (message: OutgoingMessage): Promise<void> {
     try {
       if (!await publishOrSetAside(message, { link, spool })) return
-      failures.stream = failures.spool = null
+      onPublished(message)
       counts.drained++
-      if (!isSuspect || !isEvents(message)) return
-      logger.info('the stream accepts events again; draining the spool')
-      isSuspect = false
     } catch (error) {
       failures.stream = codeOf(error)
       await link.repair(stopped.signal)
@@ -177,9 +185,11 @@ export async function publishOrSetAside (
 
 const isEvents = ({ subject }: OutgoingMessage): boolean => subject.startsWith('events.')
 
-function isTooLarge (error: unknown): boolean {
-  return error instanceof MillraceError && error.code === 'MILLRACE_MESSAGE_TOO_LARGE'
-}
+const isTooLarge = (error: unknown): boolean =>
+  error instanceof MillraceError && error.code === 'MILLRACE_MESSAGE_TOO_LARGE'
+
+const isProbe = (message: OutgoingMessage, triedAt: number): boolean =>
+  isEvents(message) && performance.now() > triedAt + PROBE_INTERVAL_MS
 
 /** Codes and names only: `/_health` is public, and messages may name addresses. */
 function codeOf (error: unknown): string {

@@ -44,16 +44,6 @@ const MAX_IN_FLIGHT = 8
 /** Persons updates that follow each other are published as one message up to this size. */
 const MAX_MERGED_BYTES = 524_288
 
-/** What a portion of a spool is published with. */
-export interface PortionOptions {
-  publish: Publish
-  /**
-   * Ids of messages that were published although one before them was not; kept from one try to the next. They are not
-   * published again.
-   */
-  ahead: Set<string>
-}
-
 /**
  * Publishes a portion of a spool: the persons updates of each partition in their order, eight messages of each other
  * kind at a time, all beside each other. Each of these queues ends at its first failure; the others go on, as one
@@ -63,10 +53,12 @@ export interface PortionOptions {
  * drained new updates go behind it, so those that follow each other travel together: or else the spool would
  * grow for as long as updates come faster than the stream acknowledges messages one by one.
  *
+ * @param options.ahead  Ids of messages that were published although one before them was not; kept from one try to the
+ *   next. They are not published again.
  * @returns how many were published before the first that was not, and why that one was not.
  */
 export async function publishPortion (
-  spooled: readonly SpooledMessage[], { publish, ahead }: PortionOptions
+  spooled: readonly SpooledMessage[], { publish, ahead }: { publish: Publish, ahead: Set<string> }
 ): Promise<{ published: number, failure?: unknown }> {
   const messages = spooled.map(({ message }) => message).filter(({ id }) => !ahead.has(id))
   const queues = Map.groupBy(messages, ({ subject }) => isOrdered(subject) ? subject : subject.split('.', 1)[0])
