@@ -15,6 +15,7 @@ import { openSdkFiles } from './browser-sdk/browser-sdk-routes.ts'
 import { reportEnforced } from './enforcement/enforced-versions.ts'
 import { createIngestCounts } from './capture/ingest-counts.ts'
 import { openCapture } from './capture/open-capture.ts'
+import { createQuotas } from './capture/quotas.ts'
 import { createReadEnforced } from './enforcement/read-projects.ts'
 import { createNoteRefusals } from './warnings/collect-warnings.ts'
 import type { IngestConfig } from './config.ts'
@@ -69,16 +70,17 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const fingerprintKey = openFingerprintKey(sql, logger)
   const cookielessSalts = openCookielessSalts(sql, logger, Date.now)
   await Promise.race([Promise.all([fingerprintKey.read(), cookielessSalts.tried]), delay(FINGERPRINT_KEY_WAIT_MS)])
+  const secrets = { fingerprintKey: () => fingerprintKey.current, cookielessSalts: () => cookielessSalts.current }
+  const quotas = createQuotas({ metrics, now: Date.now })
   const [publishing] = await Promise.all([
-    openPublishing(config, { logger, metrics, processId, fingerprintKey: () => fingerprintKey.current }),
+    openPublishing(config, { logger, metrics, processId, fingerprintKey: secrets.fingerprintKey, spend: quotas.spend }),
     // A process that listens before it knows the keys would refuse requests which the one it replaces still takes.
     // Without Postgres it starts all the same.
     withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {}),
     refuseNewerDatabase(sql, logger)
   ])
-  const secrets = { fingerprintKey: () => fingerprintKey.current, cookielessSalts: () => cookielessSalts.current }
   const { capture, parts, close: closeCapture } = await openCapture(config, {
-    sql, keys, secrets, publishing, counts, metrics, logger
+    sql, keys, quotas, secrets, publishing, counts, metrics, logger
   })
 
   let phase: ProcessPhase = 'running'

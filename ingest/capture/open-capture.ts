@@ -19,7 +19,7 @@ import type { Publishing } from '../publish/open-publishing.ts'
 import { createAdmissions } from './admissions.ts'
 import { type Capture, createCapture } from './capture.ts'
 import type { IngestCounts } from './ingest-counts.ts'
-import { createQuotas, quotaOfEach } from './quotas.ts'
+import { quotaOfEach, type Quotas } from './quotas.ts'
 import { createTakeEvent } from './take-event.ts'
 
 /** Memory for six of the largest bodies; further requests wait for some seconds. */
@@ -34,6 +34,7 @@ const INFLATED_BODIES = { maxBytes: 240_000_000, maxWaiting: 256, maxWaitMs: 30_
 export interface OpenCaptureDeps {
   sql: Sql
   keys: KeyDirectory<EnforcedProject>
+  quotas: Quotas
   secrets: IngestSecrets
   publishing: Publishing
   counts: IngestCounts
@@ -43,7 +44,7 @@ export interface OpenCaptureDeps {
 
 /** Composes what a request passes between its route and publishing, on the event loop and in threads. */
 export async function openCapture (
-  config: IngestConfig, { sql, keys, secrets, publishing, counts, metrics, logger }: OpenCaptureDeps
+  config: IngestConfig, { sql, keys, quotas, secrets, publishing, counts, metrics, logger }: OpenCaptureDeps
 ): Promise<{ capture: Capture, parts: GeoipFile['parts'], close: () => Promise<void> }> {
   const maxEventBytes = publishing.link.maxPayloadBytes
   const limits = { ...config.limits, maxEventBytes, partitions: config.streams.partitions }
@@ -72,11 +73,7 @@ export async function openCapture (
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   metrics.gaugeFrom('inflated_body_bytes', 'Bytes reserved for large decompressed bodies and their unpublished messages.', () => inflated.used)
   const capture = createCapture({
-    admissions: createAdmissions({
-      keys,
-      quotas: createQuotas({ metrics, now: Date.now }),
-      commonQuota: quotaOfEach(config.eventsPerSecond)
-    }),
+    admissions: createAdmissions({ keys, quotas, commonQuota: quotaOfEach(config.eventsPerSecond) }),
     counts,
     takeEvent: createTakeEvent({
       normaliseEvent, isAnnounced: publishing.persons.isAnnounced, maxPayloadBytes: maxEventBytes, onUnexpected

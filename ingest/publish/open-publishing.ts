@@ -8,7 +8,7 @@ import type { ShutdownStep } from '../../platform/process-lifecycle.ts'
 import type { IngestConfig } from '../config.ts'
 import { createDurablePublisher, createPublishCounts, type PublishFailures } from './durable-publisher.ts'
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
-import { countStoredLetters, createBuildLetter, type Quarantine } from './quarantine.ts'
+import { countStoredLetters, createBuildLetter, type Quarantine, type Spend } from './quarantine.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { Registry } from '../registry/registry.ts'
 import { openStreamLink, type StreamLink } from './stream-link.ts'
@@ -39,22 +39,23 @@ const STREAM_WAIT_MS = 2000
  * Connects publishing: the stream, the spool, the open messages. While the stream is unavailable, events are spooled.
  *
  * @param options.processId  Prefix of message ids, different in each process.
+ * @param options.spend      Counts events that are stored only while they are published (`Quotas.spend`).
  * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`, `MILLRACE_NATS_SERVER_TOO_OLD`; or what the disk says about the
  *   spool folder.
  */
 export async function openPublishing (
   config: IngestConfig, options: {
-    logger: Logger, metrics: Metrics, processId: string, fingerprintKey: () => FingerprintKey | null
+    logger: Logger, metrics: Metrics, processId: string, fingerprintKey: () => FingerprintKey | null, spend: Spend
   }
 ): Promise<Publishing> {
-  const { logger, metrics, processId, fingerprintKey } = options
+  const { logger, metrics, processId, fingerprintKey, spend } = options
   let messages = 0
   const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
 
   let warnings: WarningTotals | null = null
   const link = openStreamLink({
     url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS,
-    logger, onLetterStored: countStoredLetters(metrics, () => warnings)
+    logger, onLetterStored: countStoredLetters(metrics, () => warnings, spend)
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
   link.opened.catch((err: unknown) => logger.fatal({ err }, 'NATS cannot be used in its current state; nothing is published until it is repaired'))

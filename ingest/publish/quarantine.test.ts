@@ -1,7 +1,8 @@
 import t from 'tap'
 import { MillraceError } from '../../engines/errors.ts'
 import type { OutgoingMessage } from './acknowledged-publisher.ts'
-import { createPublishLetters } from './quarantine.ts'
+import { createMetrics } from '../../platform/metrics.ts'
+import { countStoredLetters, createPublishLetters } from './quarantine.ts'
 
 const letter: OutgoingMessage = {
   subject: 'dead.schema.not_met.7.11',
@@ -37,6 +38,15 @@ t.test('an event for whose letter there is no room is published as a replay woul
   t.same(await publishBoth(async () => false), { sent: [event, other], stored: [letter] })
   t.same(await publishBoth(async () => true, FULL), { sent: [event, other], stored: [letter] })
   t.same(await publishBoth(async () => { throw new Error('NATS is silent') }), { sent: [letter, other], stored: [] })
+})
+
+t.test('an event that is stored for lack of room counts against the quota of its project', async (t) => {
+  const spent: number[][] = []
+  const spend = (...event: [projectId: number, events: number]): unknown => spent.push(event)
+
+  countStoredLetters(createMetrics('ingest'), () => null, spend)(letter)
+
+  t.same(spent, [[7, 1]])
 })
 
 t.test('of a stream that does not answer nothing is concluded', async (t) => {

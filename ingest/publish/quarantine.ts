@@ -101,15 +101,23 @@ export function createPublishLetters ({ publish, hasRoom, onStored }: LetterPubl
   }
 }
 
-/** Counts them, and warns their projects. They are included in the count of quarantined events. */
+/** Counts events of a project against its quota. */
+export type Spend = (projectId: number, events: number) => void
+
+/**
+ * Counts them, also against the quotas of their projects, and warns these. They are included in the count of
+ * quarantined events, which quotas do not count.
+ */
 export function countStoredLetters (
-  metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null
+  metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null, spend: Spend
 ): LetterPublishing['onStored'] {
   const stored = metrics.counter('events_stored_without_dead_letter_total',
     'Events stored despite their schema, for lack of room in the dead-letter stream.')
   return ({ headers }) => {
+    const projectId = Number(headers[DEAD_LETTER_HEADER.project])
     stored.inc()
-    warnings()?.addRefused(Number(headers[DEAD_LETTER_HEADER.project]), 'schema_not_met', () => ({
+    spend(projectId, 1)
+    warnings()?.addRefused(projectId, 'schema_not_met', () => ({
       receivedAt: Number(headers[HEADER.received]),
       event: cutText(decodeURIComponent(headers[DEAD_LETTER_HEADER.event] ?? ''), MAX_SAMPLE_TEXT),
       distinctId: '',
