@@ -14,7 +14,11 @@ export interface FileFacts {
   sha256: string
 }
 
-/** Row groups bound the memory of ClickHouse and of readers; old readers know no other text than strings. */
+/**
+ * Row groups bound the memory of ClickHouse and of readers. Their rows are copied together before they are encoded: of
+ * 100,000 the copy had left the processor's cache by then, a tenth of the CPU; of 8,192 files are 8 % larger. Old
+ * readers know no other text than strings.
+ */
 const PARQUET_SETTINGS: ClickHouseSettings = {
   output_format_parquet_compression_method: 'zstd',
   output_format_compression_level: '1',
@@ -26,7 +30,7 @@ const PARQUET_SETTINGS: ClickHouseSettings = {
   output_format_parquet_write_page_index: 0,
   output_format_parquet_write_checksums: 0,
   output_format_parquet_string_as_string: 1,
-  output_format_parquet_row_group_size: '100000',
+  output_format_parquet_row_group_size: '32768',
   output_format_parquet_row_group_size_bytes: '33554432',
   output_format_parquet_parallel_encoding: 0,
   max_threads: 1,
