@@ -1,7 +1,8 @@
 /**
- * Measures the tree and holds it below its limits; part of `npm run lint`. A limit only ever falls: whoever makes a
- * figure smaller lowers its limit in the same commit: in five days of November 2026 the source grew from 35,000 to
- * 80,000 lines, and no review noticed, because each change was small.
+ * Measures the tree and holds it below its limits; part of `npm run lint`. Whoever makes a figure smaller lowers its
+ * limit in the same commit; it rises only where a defect cannot be mended in less, and the commit says which: in five
+ * days of November 2026 the source grew from 35,000 to 80,000 lines, and no review noticed, because each change was
+ * small.
  *
  *     node test/house.ts [--list]     # --list: also what was counted, name by name
  */
@@ -40,10 +41,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_400,
-  serverLines: 5_492,
-  platformLines: 3_910,
-  trackedFiles: 1_740,
+  lines: 89_077,
+  serverLines: 5_489,
+  platformLines: 3_901,
+  trackedFiles: 1_737,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
