@@ -41,10 +41,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_077,
+  lines: 89_081,
   serverLines: 5_489,
   platformLines: 3_901,
-  trackedFiles: 1_737,
+  trackedFiles: 1_738,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
