@@ -126,13 +126,9 @@ export class SegmentReader {
 
   async #readBytes (length: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(Math.max(length, 0))
-    const file = await open(segmentPath(this.#folder, this.#at.segment), 'r')
-    try {
-      const { bytesRead } = await file.read(bytes, 0, bytes.length, this.#at.offset)
-      return bytes.subarray(0, bytesRead)
-    } finally {
-      await file.close()
-    }
+    await using file = await open(segmentPath(this.#folder, this.#at.segment), 'r')
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, this.#at.offset)
+    return bytes.subarray(0, bytesRead)
   }
 
   /** A segment with a damaged record is kept under another name, for inspection. */

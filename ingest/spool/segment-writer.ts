@@ -1,4 +1,4 @@
-import { type FileHandle, open, readdir } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
@@ -100,25 +100,25 @@ export class SegmentWriter {
   }
 
   async #openSegment (): Promise<FileHandle> {
-    const file = await open(segmentPath(this.#folder, this.#segment), 'wx')
-    try {
-      await flushFolder(this.#folder)
-      return file
-    } catch (error) {
-      // The name exists but may not outlast a crash: it is never written to, and the next record begins another one.
-      this.#segment++
-      await file.close()
+    const file = this.#file = await open(segmentPath(this.#folder, this.#segment), 'wx')
+    await flushFolder(this.#folder).catch(async (error: unknown) => {
+      // The name may not outlast a crash: the next record begins another segment.
+      await this.#closeSegment()
       throw error
-    }
+    })
+    return file
   }
 
+  /** Leaves no file of a segment without records: it would count as work. */
   async #closeSegment (): Promise<void> {
     const file = this.#file
+    const { segment, offset } = this.position
     if (file === null) return
     this.#file = null
     this.#segment++
     this.#offset = 0
     await file.close()
+    if (offset === 0) await rm(segmentPath(this.#folder, segment), { force: true })
   }
 
   /** Cuts off what a failed write left behind; when even that fails, the checksum tells it from a record. */
@@ -141,15 +141,12 @@ function dropBytes (pieces: Buffer[], bytes: number): Buffer[] {
   return rest
 }
 
-const SEGMENT_NAME = /^(\d{12})\.segment$/
+const SEGMENT_NAME = /^\d{12}\.segment$/
 
 /** Numbers of the segments of a spool folder, oldest first. */
 export async function listSegments (folder: string): Promise<number[]> {
-  const names = await readdir(folder)
-  return names.flatMap((name) => {
-    const number = SEGMENT_NAME.exec(name)?.[1]
-    return number === undefined ? [] : [Number(number)]
-  }).sort((a, b) => a - b)
+  const names = (await readdir(folder)).filter((name) => SEGMENT_NAME.test(name))
+  return names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b)
 }
 
 export function segmentPath (folder: string, number: number): string {

@@ -4,7 +4,8 @@ import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promi
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
-import { createLogger } from '../../platform/logger.ts'
+import { createLogger, type Logger } from '../../platform/logger.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import { drainOrphanedSpools, openOwnSpool, tryLockFolder } from './spool-folders.ts'
 import { Spool } from './spool.ts'
@@ -26,6 +27,13 @@ async function openSpool (folder: string, maxBytes = 1e9): Promise<Spool> {
 
 function buildMessage (id: string, bytes = 100): OutgoingMessage {
   return { subject: 'events.live.0', id, headers: {}, payload: Buffer.alloc(bytes, id) }
+}
+
+/** Begins to drain the orphans of a folder, as every ten seconds, and waits for all of them. */
+async function drainOrphans (root: string, drain: (spool: Spool) => Promise<void>, takesRefused = true): Promise<void> {
+  const draining = new Map<string, Promise<void>>()
+  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => takesRefused, draining }, drain)
+  await Promise.all(draining.values())
 }
 
 async function drainIds (spool: Spool): Promise<string[]> {
@@ -116,6 +124,24 @@ t.test('a process out of file descriptors refuses, and spools again when it has 
   t.same(await drainIds(await openSpool(root)), ['kept'])
 })
 
+t.test('an orphan that cannot be opened for want of room leaves no open file and no segment', async (t) => {
+  const root = await createRoot(t)
+  const gone = await openOwnSpool({ root, maxBytes: 1e9, logger })
+  await gone.writeRefusedRecord(buildMessage('huge', 500_000), 'too large')
+  await gone.close()
+  const outcomes = await runLimited('trap "" XFSZ; ulimit -f 200', path.join(root, '1'), `
+    const orphan = folder + '/../0'
+    const opening = Spool.open({ folder: orphan, lock: tryLockFolder(orphan), maxBytes: 0, logger })
+    outcomes.push(await opening.then(() => 'opened', (error) => error.code))
+    const { readdirSync, readlinkSync } = await import('node:fs')
+    const target = (descriptor) => { try { return readlinkSync('/dev/fd/' + descriptor) } catch { return '' } }
+    outcomes.push(...readdirSync('/dev/fd').map(target).filter((name) => name.includes('.segment')))`)
+
+  t.same(outcomes, ['EFBIG'])
+  t.same((await readdir(gone.folder)).sort(), ['lock', 'refused-huge.record'])
+  t.same(await drainIds(await openSpool(gone.folder)), ['huge'])
+})
+
 t.test('a message larger than a portion is read whole, between small ones', async (t) => {
   const spool = await openSpool(await createRoot(t))
   const sent = [['small', 10], ['large', 9_000_000], ['last', 10]] as const
@@ -201,31 +227,52 @@ t.test('spools of processes that are gone are taken over, those of living ones a
     await t.rejects(spool.append(buildMessage('new')), { code: 'MILLRACE_SPOOL_FULL' })
     adopted.push(...await drainIds(spool))
   }
-  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => true }, drain)
+  await drainOrphans(root, drain)
 
   t.same(adopted.sort(), ['of 0', 'of 1'])
-  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => true }, async () => { t.fail('nothing is left') })
+  await drainOrphans(root, async () => { t.fail('nothing is left') })
   t.same(await drainIds(living), ['of 2'])
   t.same((await readdir(root)).sort(), ['0', '1', '2', 'notes'])
 })
 
-t.test('an error or a full stream holds up the spool of one dead process, and only until the next round', async (t) => {
+t.test('an orphan that waits for a full stream holds up no other: failed ones are tried again, new ones adopted', async (t) => {
   const root = await createRoot(t)
   const open = async (): Promise<Spool> => await openOwnSpool({ root, maxBytes: 1e9, logger })
-  const gone = [await open(), await open()]
-  for (const [index, spool] of gone.entries()) await spool.append(buildMessage(`of ${index}`))
-  for (const spool of gone) await spool.close()
+  const spools = [await open(), await open(), await open(), await open()]
+  const folders = spools.map(({ folder }) => folder)
+  for (const [index, spool] of spools.entries()) await spool.append(buildMessage(`of ${index}`))
+  for (const spool of spools.slice(0, 3)) await spool.close()
+  const warnings: { err?: Error, folder: string }[] = []
+  const warn = (facts: { err?: Error, folder: string }): void => { warnings.push(facts) }
+  const draining = new Map<string, Promise<void>>()
+  const options = {
+    root, maxBytes: 1e9, logger: { ...logger, warn } as unknown as Logger, mayTakeRefused: () => true, draining
+  }
+  const { promise: hasRoom, resolve: makeRoom } = Promise.withResolvers<void>()
   const drained: string[] = []
-  const options = { root, maxBytes: 1e9, logger, mayTakeRefused: () => true }
-
-  await t.rejects(drainOrphanedSpools(options, async (spool) => {
-    if (spool.folder.endsWith('0')) throw new Error('NATS is silent')
+  let round = 1
+  const drain = async (spool: Spool): Promise<void> => {
+    const index = folders.indexOf(spool.folder)
+    if (index === 0) await hasRoom
+    else if (round === 1) throw new Error(`cannot drain ${index}`)
     drained.push(...await drainIds(spool))
-  }), { message: 'NATS is silent' })
-  t.same(drained, ['of 1'])
-  await drainOrphanedSpools(options, async (spool) => { drained.push(...await drainIds(spool)) })
+  }
 
-  t.same(drained, ['of 1', 'of 0'])
+  await drainOrphanedSpools(options, drain)
+  await waitFor(() => draining.size === 1)
+  t.same(warnings.flatMap(({ err, folder }) => err === undefined ? [] : [[folder, err.message]]).sort(),
+    [[folders[1], 'cannot drain 1'], [folders[2], 'cannot drain 2']])
+  t.same(drained, [])
+  round++
+  await spools[3]?.close()
+  await drainOrphanedSpools(options, drain)
+  await waitFor(() => draining.size === 1)
+  t.same(drained.sort(), ['of 1', 'of 2', 'of 3'])
+  makeRoom()
+  await Promise.all(draining.values())
+
+  t.equal(drained.at(-1), 'of 0')
+  t.equal(warnings.filter(({ folder }) => folder === folders[0]).length, 1, 'it was taken over once')
 })
 
 t.test('an orphaned spool with refused messages alone is opened only when the stream may take them', async (t) => {
@@ -236,10 +283,10 @@ t.test('an orphaned spool with refused messages alone is opened only when the st
   const drained: string[] = []
   const drain = async (spool: Spool): Promise<void> => { drained.push(...await drainIds(spool)) }
 
-  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => false }, drain)
+  await drainOrphans(root, drain, false)
   t.same(drained, [])
   t.ok((await readdir(gone.folder)).includes('refused-huge.record'))
-  await drainOrphanedSpools({ root, maxBytes: 1e9, logger, mayTakeRefused: () => true }, drain)
+  await drainOrphans(root, drain)
 
   t.same(drained, ['huge'])
 })

@@ -42,21 +42,22 @@ export async function openOwnSpool ({ root, maxBytes, logger }: OpenSpoolsOption
 }
 
 /**
- * Publishes, in the background, what processes that no longer run have left.
+ * Publishes, in the background, what processes that no longer run have left. `stop` waits for each folder in hand.
  *
  * @param options.retire  Called with each folder that is empty now, while this process has its lock.
  */
 export function adoptSpools (
   options: OpenSpoolsOptions & { link: StreamLink, retire: (folder: string) => Promise<void> }
-): IntervalLoop {
+): Pick<IntervalLoop, 'stop'> {
   const { link, logger } = options
   /** Largest message of the stream when it refused what is left in a folder. */
   const refusedAt = new Map<string, number>()
+  const draining = new Map<string, Promise<void>>()
 
   async function run (signal: AbortSignal): Promise<void> {
     if (!link.isUp()) return
     const mayTakeRefused = (folder: string): boolean => refusedAt.get(folder) !== link.maxPayloadBytes()
-    await drainOrphanedSpools({ ...options, mayTakeRefused }, async (spool) => {
+    await drainOrphanedSpools({ ...options, mayTakeRefused, draining }, async (spool) => {
       const publish: Publish = async (message) => { await publishOrSetAside(message, { link, spool }) }
       await drainSpool({ spool, publish, logger, signal })
       if (spool.isSettled) await options.retire(spool.folder)
@@ -64,24 +65,25 @@ export function adoptSpools (
     })
   }
 
-  return runAtIntervals({
-    everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'could not take over the spools of dead processes', stopWithinMs: Infinity
+  const loop = runAtIntervals({
+    everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'could not look for spools of dead processes', stopWithinMs: Infinity
   })
+  return { stop: async () => { await loop.stop(); await Promise.all(draining.values()) } }
 }
 
 /**
- * Opens each folder that has messages or an entry in NATS, and whose process no longer runs, and closes it when `drain`
- * has ended. None waits for another one.
+ * Begins to drain each folder that has messages or an entry in NATS, and whose process no longer runs. None waits for
+ * another one; errors are logged, and the next call tries again.
  *
  * @param options.mayTakeRefused  Whether to try refused messages again in a folder that has no others.
- * @throws what the first of them failed with, after all have ended.
+ * @param options.draining  The folders in hand, and when each has ended.
  */
 export async function drainOrphanedSpools (
-  { root, logger, mayTakeRefused }: OpenSpoolsOptions & { mayTakeRefused: (folder: string) => boolean },
+  { root, logger, mayTakeRefused, draining }: OpenSpoolsOptions &
+    { mayTakeRefused: (folder: string) => boolean, draining: Map<string, Promise<void>> },
   drain: (spool: Spool) => Promise<void>
 ): Promise<void> {
-  const folders = (await readdir(root)).filter((name) => /^\d+$/.test(name)).map((name) => path.join(root, name))
-  const outcomes = await Promise.allSettled(folders.map(async (folder) => {
+  async function drainFolder (folder: string): Promise<void> {
     const names = await readdir(folder)
     const isRefused = names.some((name) => REFUSED_RECORD.test(name))
     const isToDo = isRefused ? mayTakeRefused(folder) : await readRegistration(folder) !== 'unregistered'
@@ -96,8 +98,14 @@ export async function drainOrphanedSpools (
     } finally {
       lock.release()
     }
-  }))
-  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+  }
+
+  for (const folder of (await readdir(root)).filter((name) => /^\d+$/.test(name)).map((name) => path.join(root, name))) {
+    if (draining.has(folder)) continue
+    draining.set(folder, drainFolder(folder).catch((err: unknown) => {
+      logger.warn({ err, folder }, 'could not drain the spool of a process that no longer runs; retrying')
+    }).finally(() => { draining.delete(folder) }))
+  }
 }
 
 /**

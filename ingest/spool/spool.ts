@@ -46,11 +46,10 @@ export class Spool {
     const reader = new SegmentReader(options.folder, options.logger)
     const lastSegment = await reader.open()
     let bytes = 0
-    for (const segment of await listSegments(options.folder)) {
-      bytes += (await stat(segmentPath(options.folder, segment))).size
-    }
+    for (const number of await listSegments(options.folder)) bytes += await sizeOf(segmentPath(options.folder, number))
     const spool = new Spool(options, reader, { lastSegment, bytes })
-    await spool.#takeBackRefused()
+    // In a segment of its own: when it fails, as on a full disk, no file stays open.
+    await spool.#takeBackRefused().finally(async () => await spool.#writer.rotate())
     return spool
   }
 
