@@ -158,21 +158,22 @@ t.test('slow tasks leave their places to others, and wait for each other the nex
   })
   const tasks = ['a', 'b', 'c', 'd', 'e', 'quick'].map(task)
   const windows = startWindows({
-    sql, clickhouse, owner: 'slow', kinds: [{ list: async () => through === '' ? [] : tasks, limit: 4 }], roundMs: 20, quickMs: 300, logger
+    sql, clickhouse, owner: 'slow', kinds: [{ list: async () => through === '' ? [] : tasks, limit: 4 }], roundMs: 20, quickMs: 2000, logger
   })
   t.teardown(async () => {
     const stopped = windows.stop()
     for (const end of ends) end()
     await stopped
   })
-  for (const [window, atOnce] of [['11', 6], ['12', 3]] as const) {
+  for (const [window, atOnce, pauseMs] of [['11', 6, 2500], ['12', 3, 500]] as const) {
     await completeThrough(hour(window))
     most = 0
     through = window
     await waitFor(() => done.includes(`quick ${hour(window)}`))
     t.same(done.filter((each) => each.endsWith(hour(window))), [`quick ${hour(window)}`], 'while all others run')
     await waitFor(() => ends.length > 0)
-    await setTimeout(500)
+    // The last one to begin is slow by then.
+    await setTimeout(pauseMs)
     await waitFor(() => {
       for (const end of ends.splice(0)) end()
       return done.filter((each) => each.endsWith(hour(window))).length === 6
