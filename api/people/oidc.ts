@@ -140,12 +140,15 @@ function readPath (claims: object, path: string): unknown {
 
 /** A provider that does not answer has refused nobody. */
 function refusalOf (error: unknown): HttpError {
-  if (error instanceof oidc.ClientError ? isUnanswered(error) : error instanceof TypeError) return unavailable(error)
+  if (isUnanswered(error)) return unavailable(error)
   return new HttpError(401, 'authentication_error', 'authentication_failed', 'The identity provider did not log you in.', { cause: error })
 }
 
-function isUnanswered ({ code, cause }: oidc.ClientError): boolean {
-  return code === 'OAUTH_TIMEOUT' || (cause instanceof Response && (cause.status >= 500 || cause.status === 429))
+/** The library wraps what happened: an answer, one whose body did not come, or none. */
+function isUnanswered (error: unknown): boolean {
+  const status = error instanceof Response || error instanceof oidc.ResponseBodyError ? error.status : 0
+  if (status >= 500 || status === 429) return true
+  return error instanceof Error && (/^(?:Timeout|Type)Error$/.test(error.name) || isUnanswered(error.cause))
 }
 
 export function unavailable (cause: unknown): HttpError {

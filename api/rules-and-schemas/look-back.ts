@@ -111,7 +111,10 @@ export async function answerLookBack (
   const run = async (options: LookBackOptions): Promise<object> =>
     await lookBack({ ...options, signal: gone.signal })
       .catch((error: unknown) => { throw describeClickHouseError(error) })
-  if (request.headers.accept?.includes(LINES_TYPE) !== true) return await run({})
+  if (request.headers.accept?.includes(LINES_TYPE) !== true) {
+    // Nobody is there to be answered, and no store has failed.
+    return await run({}).catch((error: unknown) => { if (gone.signal.aborted) return reply.hijack(); throw error })
+  }
   const lines = new PassThrough()
   const write = (line: object): boolean => lines.writable && lines.write(`${JSON.stringify(line)}\n`)
   void run({ onProgress: (checked, total) => write({ checked, total }) })

@@ -68,7 +68,8 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     const leftover = await endRecordedProcesses(dataDir)
     if (leftover.length > 0) progress.print(`  ended processes that a killed start left running: ${leftover.join(', ')}`)
     await checkPorts(settings)
-    await mkdir(path.join(dataDir, 'exports'), { recursive: true })
+    // Where it cannot be made, as for a link to a disk that is not mounted, exports say so.
+    await mkdir(path.join(dataDir, 'exports'), { recursive: true }).catch(() => {})
     const credentials = await loadCredentials(dataDir, settings.chosen)
     const urls = await startServices({ settings, credentials, parts, progress })
     const project = await progress.step('database schemas', async () => await prepareDatabases({

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { setTimeout as delay } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { fieldsOf } from '../../engines/fields.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
@@ -12,6 +13,9 @@ const MAX_ROWS_PER_DRAIN = 4
 
 /** Maximum time of a drain, in ms: a flood refills the outbox as fast as it drains, and callers have more to do. */
 const MAX_DRAIN_MS = 5000
+
+/** Between two looks whether copies have left, in ms. */
+const LOOK_MS = 200
 
 /**
  * Moves the outbox to ClickHouse, oldest row first, until it is empty, the time is up or the signal fires. Rests after
@@ -40,6 +44,23 @@ export async function drainPersonsOutbox (
 }
 
 /**
+ * Drains until all copies up to an id have arrived, also those that another process is inserting.
+ *
+ * @returns false when it became late before.
+ */
+export async function copiesHaveLeft (
+  { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }, upTo: number, isLate: () => boolean
+): Promise<boolean> {
+  for (;;) {
+    await drainPersonsOutbox({ sql, clickhouse, signal: AbortSignal.timeout(LOOK_MS) })
+    const waiting = await sql`SELECT 1 FROM persons_outbox WHERE id <= ${upTo} AND refused IS NULL LIMIT 1`
+    if (waiting.length === 0) return true
+    if (isLate()) return false
+    await delay(LOOK_MS)
+  }
+}
+
+/**
  * Removes rows of deleted persons from copies that ClickHouse refused, which would stay, or come back when somebody has
  * them inserted again. The reason goes as well, as it may quote such a row.
  *
@@ -50,7 +71,7 @@ export async function removeRefusedCopies (
 ): Promise<void> {
   for (const { id } of await sql<{ id: number }[]>`SELECT id FROM persons_outbox WHERE refused IS NOT NULL AND id <= ${upTo}`) {
     await sql.begin(async (transaction) => {
-      const [row] = await transaction<{ rows: Buffer }[]>`SELECT rows FROM persons_outbox WHERE id = ${id} FOR UPDATE`
+      const [row] = await transaction<{ rows: Buffer }[]>`SELECT rows FROM persons_outbox WHERE id = ${id} AND refused IS NOT NULL FOR UPDATE`
       const lines = row === undefined ? [] : zstdDecompressSync(row.rows).toString().trimEnd().split('\n')
       const left = lines.filter((line) => !isRemoved(fieldsOf(JSON.parse(line))))
       if (left.length === 0) await transaction`DELETE FROM persons_outbox WHERE id = ${id}`

@@ -14,7 +14,7 @@ import { derivePersonUpdate } from '../../schema/wire/derive-person-update.ts'
 import { PERSONS_PARTITIONS, PERSONS_STREAM, personsSubject } from '../../schema/wire/streams.ts'
 import type { RunAnnounced } from '../announced-work.ts'
 import { isIllegalDistinctId } from './merge-persons.ts'
-import { drainPersonsOutbox } from './persons-outbox.ts'
+import { copiesHaveLeft } from './persons-outbox.ts'
 import { LATE_MS } from './property-times.ts'
 import { type Repair, RepairRefused, type ReplayedUpdate, replayPersons } from './replay-persons.ts'
 import { type StoredWhole, writeRepaired } from './write-repaired.ts'
@@ -142,7 +142,9 @@ async function repair (seen: Request, attempt: Attempt, deps: RepairDeps, signal
     })
     if (left !== null) logger.info({ repair: id, kind: seen.kind, persons: left }, 'repaired a person')
     // Cohorts are due at once: nobody can say which of its cohorts a part of a person is in.
-    await drainPersonsOutbox({ sql, clickhouse, signal })
+    const [{ last }] = await sql<[{ last: number }]>`SELECT coalesce(max(id), 0) AS last FROM persons_outbox`
+    const deadline = performance.now() + MAX_LAG_MS
+    await copiesHaveLeft({ sql, clickhouse }, last, () => signal.aborted || performance.now() > deadline)
     await sql`
       WITH due AS (UPDATE cohort_refreshes SET tried_at = '-infinity' WHERE cohort_id IN (SELECT id FROM cohorts WHERE project_id = ${project}) RETURNING 1)
       SELECT pg_notify('millrace_work', '') FROM due LIMIT 1`

@@ -28,10 +28,17 @@ export function createResolve (
   return async (name) => {
     const listed = findHost(await read('hosts'), name)
     if (listed.length > 0) return toAddresses(listed)
+    let refused: unknown
     for (const candidate of qualify(name, await read('resolv.conf'))) {
-      const found = await askDns(candidate, servers)
+      const found = await askDns(candidate, servers).catch((error: unknown) => {
+        // A silent server might have had an address, so no further name is asked for.
+        if (errorCode(error) !== 'ESERVFAIL') throw error
+        refused ??= error
+        return []
+      })
       if (found.length > 0) return toAddresses(found)
     }
+    if (refused !== undefined) throw refused
     return await lookups.run(async () => await promises.lookup(name, { all: true }))
   }
 }
@@ -59,7 +66,7 @@ function qualify (name: string, conf: string): string[] {
   return name.split('.').length > Number(ndots) ? [name, ...searched] : [...searched, name]
 }
 
-/** @throws when a server is silent: it might have had an address, so no further name is asked for. */
+/** @throws when a server is silent, or cannot say. */
 async function askDns (name: string, servers?: readonly string[]): Promise<string[]> {
   const resolver = new promises.Resolver({ timeout: 2000, tries: 2 })
   if (servers !== undefined) resolver.setServers(servers)

@@ -25,7 +25,7 @@ export interface IdentityProvider {
   tamper: ((claims: Record<string, unknown>) => { claims: Record<string, unknown>, alg?: 'none', foreignKey?: boolean }) | null
   /** Whether it has ended all logins. */
   isRevoked: boolean
-  /** Answers requests to a path with this status, and nothing else; 0: never. */
+  /** Answers requests to a path with this status; 0: never, 200: with the beginning of an answer. */
   failing: { path: '/token' | '/me', status: number } | null
 }
 
@@ -73,7 +73,10 @@ export async function startIdentityProvider (t: TestContext, origin: string, hos
   const answer = provider.callback()
   server.on('request', (request, response) => {
     if (own.failing === null || request.url !== own.failing.path) answer(request, response)
-    else if (own.failing.status !== 0) response.writeHead(own.failing.status).end('away')
+    else if (own.failing.status !== 0) {
+      response.writeHead(own.failing.status, { 'content-type': 'application/json' }).write('{"error":"slow_down"')
+      if (own.failing.status !== 200) response.end('}')
+    }
   })
   t.teardown(async () => {
     server.closeAllConnections()

@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import fastify from 'fastify'
 import t from 'tap'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
+import { answerLookBack } from '../look-back.ts'
 import { createTestApi } from '../../testing/create-test-api.ts'
 
 const SCHEMA = { required: ['plan'], properties: { plan: { enum: ['free', 'pro'] }, items: { items: { type: 'string' } } } }
@@ -69,6 +72,29 @@ t.test('says what a schema would have done: how many, why, from which SDK', asyn
   t.match(await check({ schema: { type: 'text' } }), { code: 'invalid_schema', attr: 'schema__type' })
   t.match(await check({ days: 0 }), { attr: 'days' })
   t.match(await api.call('POST', '~/event_schemas/999999/check'), { status: 404 })
+})
+
+t.test('a look back ends when its client leaves, with lines or without', async (t) => {
+  const app = fastify()
+  t.teardown(async () => await app.close())
+  const asked = Promise.withResolvers<AbortSignal>()
+  app.get('/', async (request, reply) => await answerLookBack(request, reply, async ({ signal }) => {
+    asked.resolve(signal!)
+    await once(signal!, 'abort')
+    throw new Error('the query was ended')
+  }))
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  for (const accept of ['application/json', 'application/x-ndjson']) {
+    Object.assign(asked, Promise.withResolvers<AbortSignal>())
+    const client = new AbortController()
+    const answer = fetch(url, { signal: client.signal, headers: { accept } })
+      .then(async (response) => await response.text())
+    const signal = await asked.promise
+    client.abort()
+    await t.rejects(answer, { name: 'AbortError' })
+    if (!signal.aborted) await once(signal, 'abort')
+    t.ok(signal.aborted, accept)
+  }
 })
 
 t.test('shows how far it is, line by line, when the client asks for lines', async (t) => {

@@ -15,7 +15,7 @@ import {
 import { copyAnonymised } from './copy-anonymised.ts'
 import { keepMemberships } from './keep-memberships.ts'
 import { uncountEvents } from './uncount-events.ts'
-import { drainPersonsOutbox, removeRefusedCopies } from '../persons-outbox.ts'
+import { copiesHaveLeft, removeRefusedCopies } from '../persons-outbox.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
 export interface PersonDeletion {
@@ -65,7 +65,7 @@ export function selectDeletion (sql: Sql) {
 export async function finishPersonDeletion (deletion: PersonDeletion, deps: FinishDeletionDeps): Promise<boolean> {
   const deadline = performance.now() + deps.waitMs
   const isLate = (): boolean => performance.now() > deadline
-  if (!await copiesHaveLeft(deletion, deps, isLate)) return false
+  if (!await copiesHaveLeft(deps, deletion.outboxId, isLate)) return false
   await removeRefusedCopies(deps.sql, { upTo: deletion.outboxId, isRemoved: (copy) => isCopyOf(deletion, copy) })
   await keepMemberships(deletion, deps)
   for (const work of listWork(deletion)) if (!await deleteRows(deletion, deps, work, isLate)) return false
@@ -90,28 +90,11 @@ async function deleteRows (
   return left === 0
 }
 
-/**
- * Whether all copies from before the deletion have arrived. One that another process is still inserting would make the
- * person reappear.
- */
-async function copiesHaveLeft (
-  deletion: PersonDeletion, { sql, clickhouse }: FinishDeletionDeps, isLate: () => boolean
-): Promise<boolean> {
-  for (;;) {
-    await drainPersonsOutbox({ sql, clickhouse, signal: AbortSignal.timeout(POLL_INTERVAL_MS) })
-    const waiting = await sql`
-      SELECT 1 FROM persons_outbox WHERE id <= ${deletion.outboxId} AND refused IS NULL LIMIT 1`
-    if (waiting.length === 0) return true
-    if (isLate()) return false
-    await delay(POLL_INTERVAL_MS)
-  }
-}
-
 /** Whether a row of the outbox names the person: what `listWork` finds in ClickHouse. */
 function isCopyOf ({ projectId, personUuids, isErasure }: PersonDeletion, copy: ReturnType<typeof fieldsOf>): boolean {
   const texts = itemsOf(copy['samples']).map(fieldsOf).flatMap((sample) => [sample['distinct_id'], sample['value']])
   if (isErasure) texts.push(copy['group_key'])
-  const uuids = texts.map((text) => personUuid(projectId, String(text)))
+  const uuids = texts.filter((text) => typeof text === 'string').map((text) => personUuid(projectId, text))
   return copy['project_id'] === projectId &&
     [...uuids, copy['person_id'], copy['old_person_id']].some((uuid) => personUuids.includes(String(uuid)))
 }

@@ -146,17 +146,20 @@ async function queueEach (deps: QueueEventsDeps, chosen: readonly Chosen[], thro
   // Each time of receipt is read once: rows of days would be sorted anew for each hundred.
   for (let spanMs = FIRST_SPAN_MS; least < params.through && rows.length < MAX_ROWS; spanMs *= 2) {
     const to = Math.min(least + spanMs, params.through)
-    rows.push(...await queryRows<EventRow>(deps.clickhouse, `
+    const more = await queryRows<EventRow>(deps.clickhouse, `
       SELECT event, toString(events.uuid) AS uuid, distinct_id AS distinctId, ${TIME} AS timestamp,
         toFloat64(toUnixTimestamp64Milli(events.received_at)) AS receivedAt, toUInt32(length(events.properties)) AS bytes,
         if(length(events.properties) <= ${MAX_PROPERTIES}, events.properties, '') AS properties
       FROM events WHERE ${AFTER} ORDER BY events.received_at, events.uuid LIMIT 1 BY events.uuid LIMIT ${MAX_ROWS - rows.length} ${LIMITS}`,
-    { ...params, least, through: to }))
+    { ...params, least, through: to }).catch((error: unknown) => { if (rows.length === 0) throw error })
+    // What was found before is queued; the rest is tried again from there.
+    if (more === undefined) break
+    rows.push(...more)
     least = to
   }
   const last = rows.length < MAX_ROWS ? undefined : rows.at(-1)
   await store(deps.sql, chosen, {
-    receivedAt: last === undefined ? through : new Date(last.receivedAt),
+    receivedAt: new Date(last?.receivedAt ?? Math.min(least, params.through)),
     uuid: last?.uuid ?? NIL,
     notifications: rows.map((row) => describeEvent(chosen[0]?.project ?? 0, row))
   })
