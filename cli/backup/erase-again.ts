@@ -8,6 +8,9 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ErasureRow, parseErasures } from '../../schema/wire/erased-ids.ts'
 
+/** Maximum time of one erasure, in milliseconds. */
+const WAIT_MS = 600_000
+
 /**
  * Erases from restored data what was erased after the backup: the file beside the backup has the records.
  *
@@ -33,7 +36,7 @@ export async function eraseAgain (
     erased++
     await eraseLetters(nats, record.project_id, erasure, false)
     const [deletion] = await sql<PersonDeletion[]>`SELECT ${selectDeletion(sql)} FROM person_deletions WHERE id = ${recorded.deletion}`
-    if (deletion !== undefined && !await finishPersonDeletion(deletion, { ...stores, waitMs: 600_000 })) {
+    if (deletion !== undefined && !await finishPersonDeletion(deletion, { ...stores, waitMs: WAIT_MS })) {
       throw new MillraceError('MILLRACE_RESTORE_FAILED', 'the data of erased persons could not be erased again in time')
     }
   }

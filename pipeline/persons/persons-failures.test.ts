@@ -1,3 +1,4 @@
+import { zstdCompressSync } from 'node:zlib'
 import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { type ClickHouse, connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -14,6 +15,7 @@ import { createTestClickHouse, createTestPostgres } from '../../test/support/tes
 import { freePort } from '../../test/support/local-ports.ts'
 import { PATIENCE_MS, waitFor } from '../../test/support/wait-for.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from './deletion/finish-person-deletion.ts'
+import { removeRefusedCopies } from './persons-outbox.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
 import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
 import { CopyRunner } from './run-copies.ts'
@@ -22,6 +24,19 @@ import { noCopiesWait, origin, readPersons, startPersonsStores, testLogger, type
 
 /** Shared by tests that do not check the copies. */
 const clickhouse = await createTestClickHouse(t)
+
+t.test('a refused copy that is released meanwhile keeps its rows when a person is deleted', async (t) => {
+  const { sql } = await createTestPostgres(t)
+  await sql`INSERT INTO persons_outbox (target, rows, row_count, refused) VALUES ('persons', ${zstdCompressSync('{"a":1}\n')}, 1, 'of old')`
+  const removing = await sql.begin(async (transaction) => {
+    await transaction`UPDATE persons_outbox SET refused = NULL`
+    const removing = removeRefusedCopies(sql, { upTo: 1e9, isRemoved: () => true })
+    await waitFor(async () => (await sql`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT rows%'`).length > 0)
+    return { removing }
+  })
+  await removing.removing
+  t.match(await sql`SELECT refused FROM persons_outbox`, [{ refused: null }])
+})
 
 t.test('dead-letters items that are not updates, and applies the others', async (t) => {
   const stores = await startPersonsStores(t, { clickhouse })

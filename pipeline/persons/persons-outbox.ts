@@ -72,7 +72,9 @@ export async function removeRefusedCopies (
   for (const { id } of await sql<{ id: number }[]>`SELECT id FROM persons_outbox WHERE refused IS NOT NULL AND id <= ${upTo}`) {
     await sql.begin(async (transaction) => {
       const [row] = await transaction<{ rows: Buffer }[]>`SELECT rows FROM persons_outbox WHERE id = ${id} AND refused IS NOT NULL FOR UPDATE`
-      const lines = row === undefined ? [] : zstdDecompressSync(row.rows).toString().trimEnd().split('\n')
+      // Somebody has just released it, or another deletion has removed it.
+      if (row === undefined) return
+      const lines = zstdDecompressSync(row.rows).toString().trimEnd().split('\n')
       const left = lines.filter((line) => !isRemoved(fieldsOf(JSON.parse(line))))
       if (left.length === 0) await transaction`DELETE FROM persons_outbox WHERE id = ${id}`
       else if (left.length < lines.length) {
