@@ -1,9 +1,12 @@
 import t from 'tap'
 import { startStackOnSharedStores, withAnalyst } from '../start-stack.ts'
 import { createContractClient } from './contract-client.ts'
-import { walkAccount, walkBeyondContract, walkExperiments, walkManagement } from './walk-management.ts'
+import { walkBeyondContract } from './walk-beyond-contract.ts'
 import { walkCapture, walkDecide } from './walk-capture.ts'
 import { walkEventDefinitions, walkPropertyDefinitions } from './walk-definitions.ts'
+import { walkExperiments } from './walk-experiments.ts'
+import { walkAccount, walkManagement } from './walk-management.ts'
+import { walkResources } from './walk-resources.ts'
 
 /**
  * Walks the contract (docs/reference/contract/service.md), table by table, over HTTP to the whole system. Names of
@@ -17,6 +20,7 @@ const system = { stack, client: await createContractClient(stack) }
 
 await walkDecide(t, system)
 await walkExperiments(t, system)
+await walkResources(t, system)
 await walkPropertyDefinitions(t, system)
 await walkEventDefinitions(t, system)
 await walkBeyondContract(t, system)
