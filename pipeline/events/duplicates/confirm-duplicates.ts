@@ -96,18 +96,13 @@ async function readSuspects (
   return suspects
 }
 
-/**
- * Whether the events of these rows are stored.
- *
- * @returns true as well when the message cannot be read: it is dead-lettered in its turn.
- */
-export async function isStored (
-  message: PartitionMessage, rows: readonly number[], lookUpEvents: LookUpEvents
+/** Whether the events of these rows are stored. A message that cannot be read is dead-lettered in its turn. */
+export async function areAllStored (
+  sample: ReadonlyMap<PartitionMessage, readonly number[]>, lookUpEvents: LookUpEvents
 ): Promise<boolean> {
-  const identities = await readIdentities(message)
-  if (identities === null) return true
-  const stored = await lookUpEvents(rows.map((row) => identities[row]!))
-  return stored.every(Boolean)
+  const messages = await Promise.all([...sample].map(async ([message, rows]) =>
+    (await readIdentities(message))?.filter((_, row) => rows.includes(row)) ?? []))
+  return (await lookUpEvents(messages.flat())).every(Boolean)
 }
 
 /** A batch range that is not repeated, although its insert may have stored all rows, or some. */

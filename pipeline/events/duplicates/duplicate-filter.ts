@@ -7,7 +7,7 @@ import type { PipelineMetrics } from '../../pipeline-metrics.ts'
 import { partitionKey, type Partition } from '../../stream/find-partitions.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-import { confirmDuplicates, type DoubtfulInsert, excludeOwnRows, isStored, type Suspicion } from './confirm-duplicates.ts'
+import { areAllStored, confirmDuplicates, type DoubtfulInsert, excludeOwnRows, type Suspicion } from './confirm-duplicates.ts'
 import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { CLOCK_MARGIN_MS, loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
@@ -133,16 +133,16 @@ export interface DuplicateFilterDeps {
   onForgotten?: () => void
 }
 
-/** Remembered rows of a batch of which ClickHouse is asked whether they are still there. */
-const SAMPLED_ROWS = 4
+/** Maximum messages of a batch, and remembered rows of each, that are looked up in case they were deleted. */
+const SAMPLE = { messages: 8, rows: 16 }
 
 /**
  * Creates the filter of a partition.
  *
  * What the memory knows is decided in memory, new and duplicate alike: one lookup a row. ClickHouse is asked only where
  * the memory cannot know: about uuids older than what it covers, and about events whose check is unknown. Beside that,
- * some of a batch's remembered rows are looked up, because an operator may have removed stored events (TRUNCATE, a
- * restored backup): when one is gone, the whole batch is decided by what ClickHouse holds.
+ * remembered rows of several messages are looked up, because stored events may have been deleted (TRUNCATE, a restored
+ * backup, an erasure): when one is gone, the whole batch is decided by what ClickHouse holds.
  */
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
   const { memory, lookUpEvents, onLookUp, confirmedElsewhere = () => -Infinity } = deps
@@ -208,13 +208,19 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
     return found
   }
 
-  async function areStored ([message, rows]: Remembered): Promise<boolean> {
-    if (message === null) return true
-    const step = Math.max(1, Math.floor(rows.length / SAMPLED_ROWS))
-    const sample = rows.filter((_, index) => index % step === 0).slice(0, SAMPLED_ROWS)
-    onLookUp(sample.length)
-    return await isStored(message, sample, lookUpEvents)
+  async function areStored (remembered: readonly Remembered[]): Promise<boolean> {
+    if (remembered.length === 0) return true
+    const sample = new Map(spread(remembered, SAMPLE.messages).map(([each, rows]) => [each, spread(rows, SAMPLE.rows)]))
+    onLookUp([...sample.values()].flat().length)
+    return await areAllStored(sample, lookUpEvents)
   }
+}
+
+/** An evenly spaced sample from a random offset, of `most` at most. */
+function spread<T> (all: readonly T[], most: number): T[] {
+  const step = Math.max(1, all.length / most)
+  const offset = Math.random() * step
+  return all.filter((_, index) => Math.floor((index + 1 + offset) / step) > Math.floor((index + offset) / step))
 }
 
 /** Makes mere suspicions of what the memory decided. */

@@ -7,15 +7,15 @@ import {
 } from './fingerprint-memory.ts'
 import { gapsWithin } from '../row-ranges.ts'
 
-/** One message of a batch with its remembered rows; no message when none of the batch has any. */
-export type Remembered = readonly [message: PartitionMessage | null, rows: readonly number[]]
+/** A message of a batch with its remembered rows, at least one. */
+export type Remembered = readonly [message: PartitionMessage, rows: readonly number[]]
 
 /** What the memory says about a batch. */
 export interface Recalled {
   suspicions: Suspicion[]
   /** Rows that are decided to be duplicates, by message. */
   duplicates: Map<PartitionMessage, number[]>
-  remembered: Remembered
+  remembered: Remembered[]
 }
 
 /** Rows whose uuids may be stored, of messages that the memory does not cover; all other rows are new. */
@@ -36,7 +36,7 @@ export function recallBatch (
 ): Recalled {
   const suspicions: Suspicion[] = []
   const duplicates = new Map<PartitionMessage, number[]>()
-  let remembered: Remembered = [null, []]
+  const remembered: Remembered[] = []
   const total = messages.reduce((sum, message) => sum + message.rows, 0)
   const batch: BatchRows = { kept: new FingerprintTable(slotsFor(total)), asked: new FingerprintTable() }
   for (const message of messages) {
@@ -58,8 +58,7 @@ export function recallBatch (
       ? recallRows(memory, batch, { message, from, mayBeStored, isAsked: madeBefore !== -Infinity })
       : { rows: [], recalled: [], uncertain: Array.from({ length: message.rows - from }, (_, index) => from + index) }
     if (rows.length > 0) duplicates.set(message, rows)
-    // Any message of the batch may be the one that is looked up.
-    if (recalled.length > 0 && (remembered[0] === null || Math.random() < 0.5)) remembered = [message, recalled]
+    if (recalled.length > 0) remembered.push([message, recalled])
     if (uncertain.length > 0 || madeBefore !== -Infinity) suspicions.push({ message, knownRows: uncertain, madeBefore })
   }
   return { suspicions, duplicates, remembered }
