@@ -26,7 +26,7 @@ export function printRows<T> (
   const named = columns.map((column) => typeof column === 'string' ? [column, column] as const : column)
   const show = (row: T): string[] => named.map(([, of]) => toText(typeof of === 'string' ? row[of] : of(row)))
   const table = [named.map(([title]) => title), ...rows.map(show)]
-  const widths = columns.map((_, index) => Math.max(...table.map((cells) => cells[index]?.length ?? 0)))
+  const widths = columns.map((_, index) => table.reduce((most, cells) => Math.max(most, cells[index]?.length ?? 0), 0))
   for (const cells of table) {
     context.stdout.write(`${cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ').trimEnd()}\n`)
   }

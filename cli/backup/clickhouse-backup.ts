@@ -58,7 +58,7 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
   for (const table of tables) {
     const found = await unlessReplaced(table, async () => await describeTable(clickhouse, shadow, table))
     if (found === undefined) continue
-    parts.push(...found.frozen)
+    for (const part of found.frozen) parts.push(part)
     described[table.key] = found.about
   }
   const about: BackupManifest['clickhouse'] = {

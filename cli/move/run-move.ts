@@ -129,7 +129,7 @@ async function copyAndProve (options: MoveOptions, before: number | undefined): 
   for (const { month } of await listMonths(options.from)) {
     const { groups, source, target, differing } = await proveMonth(options, { month, before })
     result.months.push({ month, days_and_events: groups, source, target, differing: differing.length })
-    result.differing.push(...differing.map((each) => ({ month, ...each })))
+    for (const each of differing) result.differing.push({ month, ...each })
   }
   result.isEqual = result.differing.length === 0 && tables.every(({ isEqual }) => isEqual)
   return result

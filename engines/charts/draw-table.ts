@@ -11,7 +11,7 @@ const MAX_ROWS = 22
 /** The first row is the head, and does not count. Shares are bars behind their numbers. */
 export function drawTable (rows: ReadonlyArray<readonly Cell[]>, maxWidth: number): Drawn {
   const shown = rows.slice(0, MAX_ROWS + 1)
-  const columns = Math.max(0, ...rows.map(({ length }) => length))
+  const columns = rows.reduce((most, { length }) => Math.max(most, length), 0)
   const parts: string[] = []
   let [x, drawn] = [0, 0]
   for (; drawn < columns; drawn++) {

@@ -67,7 +67,7 @@ export function readPosthogProject (
       continue
     }
     const objects = items.filter(isFields)
-    project[list].push(...objects)
+    for (const object of objects) project[list].push(object)
     if (objects.length < items.length) problems.push(`${name}: ${items.length - objects.length} of ${items.length} items are not objects`)
     if (typeof page['count'] === 'number') announced.set(list, page['count'])
   }

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { anonymiseEvent, anonymiseValue } from './anonymise.ts'
+import { toErasedIds } from './erased-ids.ts'
 
 const BY = { ids: { jo: 'r1', 12: 'r2', __proto__x: 'r3' }, removed: ['email', '$ip'] }
 
@@ -20,4 +21,11 @@ t.test('the columns of an event follow', async (t) => {
     uuid: 'u', distinct_id: 'r1', properties: '{"n":12345678901234567890,"$device_id":"r1"}',
     property_types: 'gSteam\x01email\0?n', groups: { user: 'r1', team: 'a' }, ip: '', device_id: 'r1', host: 'example.com'
   })
+})
+
+t.test('a project may have any number of erasures', async (t) => {
+  const rows = Array.from({ length: 200_000 }, (_, at) =>
+    ({ project_id: 1, salt: 's', hashes: [`h${at}`], requested_at: new Date(at) }))
+  const erased = toErasedIds(rows).get(1)
+  t.same([erased?.latest, erased?.at.size], [199_999, 200_000])
 })

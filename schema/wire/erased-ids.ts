@@ -55,7 +55,7 @@ export function toErasedIds (rows: readonly ErasureRow[]): Map<number, ErasedIds
     }
     const filters = own.flatMap(({ filter, requested_at: requested }) =>
       filter == null ? [] : [{ filter, at: requested.getTime() }])
-    const latest = Math.max(...own.map(({ requested_at: requested }) => requested.getTime()))
+    const latest = own.reduce((most, { requested_at: requested }) => Math.max(most, requested.getTime()), -Infinity)
     return [project, { salt: own[0]?.salt ?? '', at, filters, latest }]
   }))
 }
