@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatAgo, formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, formatUtc, formatZoned, showText, UNKNOWN, zone } from './format.ts'
+import { formatAgo, formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, formatUtc, formatZoned, showNumber, showText, UNKNOWN, zone } from './format.ts'
 
 t.test('numbers', async (t) => {
   t.same([0, 1234567, null].map(formatCount), ['0', '1,234,567', UNKNOWN])
@@ -45,4 +45,11 @@ t.test('text of others changes nothing around it, and differing names differ in 
   t.equal(showText('a\nb'), 'a\\u{a}b')
   t.equal(showText('x'.repeat(1_000_000)).length, 201)
   t.equal(showText('日本語'), '日本語')
+})
+
+t.test('a field for a number shows the text as typed until the number becomes another one', async (t) => {
+  t.equal(showNumber(0, { text: '0.', value: 0 }), '0.', 'on the way to 0.5')
+  t.equal(showNumber(100, { text: '', value: 100 }), '', 'the number is not written back into a cleared field')
+  t.equal(showNumber(20, { text: '0.5', value: 0.5 }), '20', 'an earlier version was restored')
+  t.equal(showNumber(100, undefined), '100')
 })

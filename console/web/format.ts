@@ -31,3 +31,11 @@ export const zoneLabel = (): string => cityOf(zone.value)
 export function quote (text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
+
+/** Text that was typed into a field for a number, and the number that the field had then. */
+export interface TypedNumber { text: string, value: number }
+
+/** The text as typed while the number is still the one that it led to; else the number. */
+export function showNumber (value: number, typed: TypedNumber | undefined): string {
+  return typed?.value === value ? typed.text : String(value)
+}

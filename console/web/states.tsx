@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
-import { formatAgo, formatTime, formatUtc, formatZoned, showText, UNKNOWN } from './format.ts'
+import { formatAgo, formatTime, formatUtc, formatZoned, showNumber, showText, type TypedNumber, UNKNOWN } from './format.ts'
 import { returnFocus, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
@@ -90,6 +90,39 @@ export function Select ({ label, value, options, disabled = false, onChange }: S
       <select value={String(value)} disabled={disabled} onChange={(event) => onChange(event.currentTarget.value)}>
         {options.map(([each, name]) => <option key={each} value={String(each)}>{name}</option>)}
       </select>
+    </label>
+  )
+}
+
+interface NumberFieldProps {
+  label: string
+  value: number
+  least?: number
+  most?: number
+  /** Default: any. */
+  step?: number
+  /** Such as `%`, behind the field. */
+  children?: ComponentChildren
+  onChange: (value: number) => void
+}
+
+/**
+ * A number that is required. Its text stays as typed: written back, the `0.` of `0.5` would become `0`. A text that is
+ * not a number, such as an empty one, changes nothing, and its form is not sent.
+ */
+export function NumberField ({ label, value, least, most, step, children, onChange }: NumberFieldProps) {
+  const [typed, setTyped] = useState<TypedNumber>()
+  return (
+    <label>
+      <Label text={label} />
+      <input
+        type='number' required min={least} max={most} step={step ?? 'any'} value={showNumber(value, typed)}
+        onInput={({ currentTarget: { value: text, valueAsNumber: next } }) => {
+          setTyped({ text, value: Number.isNaN(next) ? value : next })
+          if (!Number.isNaN(next)) onChange(next)
+        }}
+      />
+      {children}
     </label>
   )
 }

@@ -28,6 +28,12 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByText(/ann is at [\d.]+ of 100: (within|outside of) the rollout of 50 %/).waitFor()
     t.same(await stack.sql`SELECT key FROM feature_flags WHERE project_id = ${stack.project}`, [], 'it is not saved yet')
 
+    await page.getByLabel('Rollout').fill('')
+    await page.getByLabel('Rollout').pressSequentially('0.5')
+    await page.getByText('1. 0.5 % of persons where plan is "pro" or "team"').waitFor()
+    await page.getByLabel('Rollout').fill('')
+    await page.getByRole('button', { name: 'Save' }).click()
+    t.equal(await page.locator('input:invalid').count(), 1, 'a share that was cleared is not saved as 100 %')
     await page.getByLabel('Rollout').fill('100')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { name: 'new-checkout', level: 1 }).waitFor()

@@ -8,7 +8,7 @@ import { useUnsaved } from '../frame/unsaved.tsx'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
-import { Checkbox, Facts, Failed, Form, Select, Time } from '../states.tsx'
+import { Checkbox, Facts, Failed, Form, NumberField, Select, Time } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { alertsPath, AlertState, History, Trial } from './alert-history.tsx'
 import { type Alert, CONDITIONS, readSubject, subjectKey, withSubject } from './describe-alert.ts'
@@ -124,8 +124,6 @@ function withCurrent (choices: Choices, { about }: Draft): readonly (readonly [s
 
 function ConditionFields ({ draft: { about, every, condition }, onChange }: { draft: Draft, onChange: (fields: Partial<Draft>) => void }) {
   const sizes = about.kind === 'board' ? [['day', 'day'], ['week', 'Monday']] as const : [['hour', 'hour'], ['day', 'day']] as const
-  // As typed, so that a number can be written digit by digit.
-  const [limit, setLimit] = useState(String(condition?.value ?? 0))
   return (
     <>
       <Select label={about.kind === 'board' ? 'Sent each' : 'Windows'} value={every} options={sizes} onChange={(chosen) => onChange({ every: sizes.find(([size]) => size === chosen)?.[0] ?? every })} />
@@ -135,15 +133,7 @@ function ConditionFields ({ draft: { about, every, condition }, onChange }: { dr
             label='Fires when the value' value={condition.is} options={CONDITIONS}
             onChange={(chosen) => onChange({ condition: { ...condition, is: CONDITIONS.find(([is]) => is === chosen)?.[0] ?? condition.is } })}
           />
-          <label>
-            Number{' '}
-            <input
-              type='number' step='any' required value={limit} onInput={({ currentTarget: { value } }) => {
-                setLimit(value)
-                if (value !== '') onChange({ condition: { ...condition, value: Number(value) } })
-              }}
-            />
-          </label>
+          <NumberField label='Number' value={condition.value} onChange={(value) => onChange({ condition: { ...condition, value } })} />
         </>
       )}
     </>

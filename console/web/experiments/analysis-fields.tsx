@@ -11,7 +11,7 @@ import { useAnswer } from '../load.ts'
 import { EventField, NameLists, useNames } from '../questions/event-fields.tsx'
 import { EMPTY_EVENT } from '../questions/question-definition.ts'
 import { projectId } from '../router.ts'
-import { Checkbox, Select, Show } from '../states.tsx'
+import { Checkbox, NumberField, Select, Show } from '../states.tsx'
 import { type Experiment, formatPercent, type Results } from './describe-experiment.ts'
 import { VariantTable } from './results-picture.tsx'
 
@@ -63,11 +63,7 @@ export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experim
       />
       <Checkbox label='Compare with the same metric before the exposure (CUPED)' isOn={cuped['enabled'] === true} onChange={(enabled) => setStats({ cuped: { ...cuped, enabled } })} />
       {cuped['enabled'] === true && (
-        <label>Days before <input
-          type='number' required min='1' max='90' value={Number(cuped['lookback_days'] ?? 14)}
-          onInput={({ currentTarget: { value } }) => setStats({ cuped: { ...cuped, lookback_days: Number(value) } })}
-                           />
-        </label>
+        <NumberField label='Days before' least={1} most={90} step={1} value={Number(cuped['lookback_days'] ?? 14)} onChange={(days) => setStats({ cuped: { ...cuped, lookback_days: days } })} />
       )}
     </FormDialog>
   )

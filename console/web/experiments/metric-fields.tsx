@@ -7,7 +7,7 @@ import { Parts } from '../frame/parts.tsx'
 import { showText } from '../format.ts'
 import { EventField, NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
 import { EMPTY_EVENT, type EventChoice } from '../questions/question-definition.ts'
-import { Select } from '../states.tsx'
+import { NumberField, Select } from '../states.tsx'
 import { describeMetric, listSecondaryMetrics, type MetricKind } from './describe-metric.ts'
 import type { Experiment } from './describe-experiment.ts'
 
@@ -134,7 +134,7 @@ export function SecondaryDialog ({ experiment, path, onClose, onDone }: { experi
                 }}
               />
               {metric['role'] === 'guardrail' && (
-                <label>Tolerated loss, in percent <input type='number' required min='0.1' max='100' step='any' value={Number(metric['margin'])} onInput={(event) => set({ ...metric, margin: Number(event.currentTarget.value) })} /></label>
+                <NumberField label='Tolerated loss, in percent' least={0.1} most={100} value={Number(metric['margin'])} onChange={(margin) => set({ ...metric, margin })} />
               )}
             </>
           )

@@ -3,7 +3,7 @@ import { showText } from '../format.ts'
 import { Parts } from '../frame/parts.tsx'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { cohortAges, cohortNames, type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
-import { Ago, Select } from '../states.tsx'
+import { Ago, NumberField, Select } from '../states.tsx'
 
 /** Fields for the conditions, variants and payloads of a flag. What it has no field for stays as it is. */
 export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onChange: (filters: FlagFilters) => void }) {
@@ -43,13 +43,7 @@ function ConditionEditor (
         />
       ))}
       <div class='toolbar'>
-        <label>
-          Rollout{' '}
-          <input
-            type='number' min='0' max='100' step='any' value={condition.rollout_percentage ?? 100}
-            onInput={(event) => onChange({ ...condition, rollout_percentage: event.currentTarget.valueAsNumber })}
-          /> %
-        </label>
+        <NumberField label='Rollout' least={0} most={100} value={condition.rollout_percentage ?? 100} onChange={(share) => onChange({ ...condition, rollout_percentage: share })}> %</NumberField>
         {variants.length > 0 && (
           <Select
             label='Variant' value={condition.variant ?? ''} options={[['', 'by their shares'], ...variants.map(({ key }) => [key, key] as const)]}
@@ -162,13 +156,7 @@ function Variants (
         {(variant, index, set) => (
           <div class='toolbar' role='group' aria-label={`Variant ${index + 1}`}>
             <label>Key <input required value={variant.key} onInput={(event) => set({ ...variant, key: event.currentTarget.value })} /></label>
-            <label>
-              Share{' '}
-              <input
-                type='number' min='0' max='100' step='any' value={variant.rollout_percentage}
-                onInput={(event) => set({ ...variant, rollout_percentage: event.currentTarget.valueAsNumber })}
-              /> %
-            </label>
+            <NumberField label='Share' least={0} most={100} value={variant.rollout_percentage} onChange={(share) => set({ ...variant, rollout_percentage: share })}> %</NumberField>
           </div>
         )}
       </Parts>

@@ -6,7 +6,7 @@ import { CohortFields, ComparisonFields } from '../flags/filter-editor.tsx'
 import type { PropertyFilter } from '../flags/flag-filters.ts'
 import { Parts } from '../frame/parts.tsx'
 import { NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
-import { Select } from '../states.tsx'
+import { NumberField, Select } from '../states.tsx'
 
 /** A condition of a cohort, as the API takes it. */
 type Part = PropertyFilter & { negation?: boolean, time_value?: number, time_interval?: string, operator_value?: number }
@@ -75,8 +75,8 @@ function BehaviorFields ({ part, onChange }: { part: Part, onChange: (part: Part
     <>
       <input aria-label='Event' list='event-names' required placeholder='name of an event' value={key} onInput={(event) => onChange({ ...part, key: event.currentTarget.value })} />
       <Select label='-How often' value={operator ?? 'gte'} options={[['gte', 'at least'], ['lte', 'at most'], ['exact', 'exactly']]} onChange={(next) => onChange({ ...part, operator: next })} />
-      <label><input aria-label='Times' type='number' required min='0' max='1000000' value={times} onInput={(event) => onChange({ ...part, operator_value: event.currentTarget.valueAsNumber })} /> times in</label>
-      <input aria-label='Length' type='number' required min='1' max='10000' value={length} onInput={(event) => onChange({ ...part, time_value: event.currentTarget.valueAsNumber })} />
+      <NumberField label='-Times' least={0} most={1_000_000} step={1} value={times} onChange={(next) => onChange({ ...part, operator_value: next })}> times in</NumberField>
+      <NumberField label='-Length' least={1} most={10_000} step={1} value={length} onChange={(next) => onChange({ ...part, time_value: next })} />
       <Select label='-Unit' value={unit} options={['hour', 'day', 'week', 'month', 'year'].map((each) => [each, `${each}s`] as const)} onChange={(next) => onChange({ ...part, time_interval: next })} />
     </>
   )

@@ -5,7 +5,7 @@ import { showText } from '../format.ts'
 import { Parts } from '../frame/parts.tsx'
 import { projectId } from '../router.ts'
 import { currentSession } from '../session.ts'
-import { Checkbox, Label, Select } from '../states.tsx'
+import { Checkbox, NumberField, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
 import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, needsProperty, type Paths, type Range, RANGES, type Retention, type SeriesChoice, type Trend, trimSeries } from './question-definition.ts'
 
@@ -52,10 +52,6 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
   )
 }
 
-function NumberField ({ label, value, most, onChange }: { label: string, value: number, most: number, onChange: (value: number) => void }) {
-  return <label><Label text={label} /><input type='number' required min='1' max={most} step='1' value={value} onInput={(event) => onChange(event.currentTarget.valueAsNumber)} /></label>
-}
-
 /** A range that has a name, another relative to today, or one between two days. */
 function RangeFields ({ definition, onChange }: { definition: Definition, onChange: (range: Range) => void }) {
   const { range } = definition
@@ -88,7 +84,7 @@ function RangeFields ({ definition, onChange }: { definition: Definition, onChan
           )
         : !isNamed && (
           <>
-            <NumberField label='-number' value={range.last ?? 30} most={1000} onChange={(last) => type({ last })} />
+            <NumberField step={1} least={1} label='-number' value={range.last ?? 30} most={1000} onChange={(last) => type({ last })} />
             <Select label='-of' value={unit} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(next) => type({ unit: next })} />
             <Checkbox label={`without ${unit === 'day' ? 'today' : `this ${unit}`}`} isOn={range.whole ?? false} onChange={(whole) => type({ whole })} />
           </>
@@ -125,7 +121,7 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
       {breakdown !== null && breakdown.type !== 'cohort' && (
         <>
           <PropertyField label='Property' value={breakdown.property ?? ''} names={names} isOfPerson={breakdown.type === 'person'} onChange={(property) => edit({ ...breakdown, property })} />
-          <NumberField label='Top values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
+          <NumberField step={1} least={1} label='Top values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
           {definition.kind === 'funnel' && (
             <>
               <Select label='People count in' value={breakdown.attribution ?? 'first'} options={ATTRIBUTIONS} onChange={(attribution) => edit({ ...breakdown, attribution })} />
@@ -189,15 +185,15 @@ function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
             <>
               <EventField withPersons label={`Must not happen ${index + 1}`} value={each} names={names} onChange={(choice) => set({ ...each, ...choice })} />
               <div class='toolbar'>
-                <NumberField label='After step' value={each.from} most={steps.length - 1} onChange={(from) => set({ ...each, from })} />
-                <NumberField label='before step' value={each.to} most={steps.length} onChange={(to) => set({ ...each, to })} />
+                <NumberField step={1} least={1} label='After step' value={each.from} most={steps.length - 1} onChange={(from) => set({ ...each, from })} />
+                <NumberField step={1} least={1} label='before step' value={each.to} most={steps.length} onChange={(to) => set({ ...each, to })} />
               </div>
             </>
           )}
         </Parts>
       )}
       <div class='toolbar'>
-        <NumberField label='Within' value={limit.value} most={525_600} onChange={(value) => edit({ window: { ...limit, value } })} />
+        <NumberField step={1} least={1} label='Within' value={limit.value} most={525_600} onChange={(value) => edit({ window: { ...limit, value } })} />
         <Select label='-unit' value={limit.unit} options={UNITS} onChange={(unit) => edit({ window: { ...limit, unit } })} />
         <Select label='Steps' value={order} options={[['in_order', 'in this order'], ['any_order', 'in any order']]} onChange={(next) => edit({ order: next, ...next === 'any_order' && { exclude: [] } })} />
       </div>
@@ -239,10 +235,10 @@ function PathsFields ({ definition, names, onChange }: EditorProps<Paths>) {
         </Parts>
       )}
       <div class='toolbar'>
-        <NumberField label='Steps' value={definition.steps} most={MAX_STEPS} onChange={(steps) => edit({ steps })} />
-        {events === null && <NumberField label='Names shown' value={definition.nodes} most={MAX_NODES} onChange={(nodes) => edit({ nodes })} />}
-        <NumberField label='People at least' value={definition.min_people} most={1_000_000} onChange={(people) => edit({ min_people: people })} />
-        <NumberField label='A path ends after' value={gap.value} most={525_600} onChange={(value) => edit({ gap: { ...gap, value } })} />
+        <NumberField step={1} least={1} label='Steps' value={definition.steps} most={MAX_STEPS} onChange={(steps) => edit({ steps })} />
+        {events === null && <NumberField step={1} least={1} label='Names shown' value={definition.nodes} most={MAX_NODES} onChange={(nodes) => edit({ nodes })} />}
+        <NumberField step={1} least={1} label='People at least' value={definition.min_people} most={1_000_000} onChange={(people) => edit({ min_people: people })} />
+        <NumberField step={1} least={1} label='A path ends after' value={gap.value} most={525_600} onChange={(value) => edit({ gap: { ...gap, value } })} />
         <Select label='-unit' value={gap.unit} options={UNITS} onChange={(unit) => edit({ gap: { ...gap, unit } })} />
         <span class='hint'>without an event</span>
       </div>

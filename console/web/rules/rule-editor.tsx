@@ -6,7 +6,7 @@ import { Parts } from '../frame/parts.tsx'
 import { ComparisonFields, JsonField } from '../flags/filter-editor.tsx'
 import { showText } from '../format.ts'
 import { NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
-import { Checkbox, Select } from '../states.tsx'
+import { Checkbox, NumberField, Select } from '../states.tsx'
 import { describeCondition, describeRule } from './event-rules.ts'
 
 /** The draft of a rule, with the sentence that it means. */
@@ -95,13 +95,11 @@ function ActionFields ({ of, names, onChange }: PartProps) {
     <div class='toolbar'>
       <Select label='Then' value={String(type)} options={ACTIONS} onChange={choose} />
       {type === 'sample' && (
-        <label>
-          of{' '}
-          <input
-            type='number' required min='0' max='100' step='any' value={Number((Number(rate) * 100).toPrecision(6))}
-            onInput={(event) => onChange({ ...of, rate: Number((event.currentTarget.valueAsNumber / 100).toPrecision(6)) })}
-          /> % of all distinct ids
-        </label>
+        <NumberField
+          label='of' least={0} most={100} value={Number((Number(rate) * 100).toPrecision(6))}
+          onChange={(percent) => onChange({ ...of, rate: Number((percent / 100).toPrecision(6)) })}
+        > % of all distinct ids
+        </NumberField>
       )}
       {String(type).endsWith('property') && <PropertyField label='-Property' value={String(property ?? '')} names={names} onChange={(next) => onChange({ ...of, property: next })} />}
       {type === 'set_property' && <JsonField label='To: text, or JSON' value={of['value']} onChange={(next) => onChange({ ...of, value: next })} />}
