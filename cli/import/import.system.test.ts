@@ -19,7 +19,7 @@ import { SipHasher } from '../../schema/sip-hash.ts'
 import { writeZip } from '../../test/history/generate-export.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { runCaptured } from '../testing/run-captured.ts'
+import { matchCaptured, runCaptured } from '../testing/run-captured.ts'
 import { lines, nested, posthogRow, START, startImport } from '../testing/start-import.ts'
 import { EventTable } from './event-digest.ts'
 import { listFiles } from './list-files.ts'
@@ -50,7 +50,7 @@ t.test('PostHog: every format and compression, twice; the second time stores not
 
   t.match(first.out, /sent now +3100\nstored now +3000\n/)
   await rm(path.join(path.dirname(folder), 'state'), { recursive: true })
-  t.match(await run('posthog', folder), { code: 0, out: /sent now +3100\nstored now +0\n/ })
+  matchCaptured(t, await run('posthog', folder), { code: 0, out: /sent now +3100\nstored now +0\n/ })
   t.same(await counts(), stored, 'nothing twice')
   const [row] = await stack.select('SELECT toString(timestamp) AS timestamp, properties, person_id FROM events WHERE project_id = {project:UInt32} AND uuid = {uuid:UUID}',
     { project: stack.project, uuid: rows[2999]!['uuid'] })
@@ -62,7 +62,7 @@ t.test('one byte that differs names the day, the event and the uuid, for a key o
   const file = path.join(folder, 'a.jsonl')
   const rows = Array.from({ length: 100 }, (_, i) => nested(posthogRow(i)))
   await writeFile(file, lines(rows))
-  t.equal((await run('posthog', file)).code, 0)
+  matchCaptured(t, await run('posthog', file), { code: 0 })
 
   const later = new Date(START + 30 * 3_600_000 + 31).toISOString()
   await writeFile(file, lines([
@@ -90,7 +90,7 @@ t.test('what cannot be imported is kept with its reason, and the rest goes on', 
   await writeFile(path.join(folder, 'a.jsonl'), `${lines([nested(posthogRow(1))])}{"event": broken\n\n${lines([{ event: 'no time', distinct_id: 'a' }])}`)
   const { code, err } = await run('posthog', folder)
 
-  t.equal(code, 5)
+  t.equal(code, 5, err)
   t.match(err, /rejected\.ndjson/)
   const rejected = (await readFile(path.join(path.dirname(folder), 'state/rejected.ndjson'), 'utf8')).trim().split('\n').map((line) => JSON.parse(line))
   t.match(rejected, [
@@ -106,10 +106,10 @@ t.test('what cannot be imported is kept with its reason, and the rest goes on', 
   t.equal(broken.code, 1)
   t.match(broken.err, /b\.jsonl\.gz was not read completely: .*end of file/)
   await writeFile(cut, whole)
-  t.equal((await run('posthog', folder)).code, 5)
+  matchCaptured(t, await run('posthog', folder), { code: 5 })
   t.same(Object.values(await counts()).reduce((sum, n) => sum + n, 0), 501)
-  t.match(await run('posthog', path.join(folder, 'nowhere')), { code: 1, err: /no such file or folder/ })
-  t.match(await run('pendo', folder), { code: 2, err: /Allowed choices are posthog, mixpanel/ })
+  matchCaptured(t, await run('posthog', path.join(folder, 'nowhere')), { code: 1, err: /no such file or folder/ })
+  matchCaptured(t, await run('pendo', folder), { code: 2, err: /Allowed choices are posthog, mixpanel/ })
 })
 
 t.test('an import that was interrupted goes on where it was, and its proof is of the whole', async (t) => {
@@ -117,22 +117,22 @@ t.test('an import that was interrupted goes on where it was, and its proof is of
   const file = path.join(folder, 'a.jsonl')
   await writeFile(file, lines(Array.from({ length: 2500 }, (_, i) => nested(posthogRow(i)))))
   const state = path.join(path.dirname(folder), 'state')
-  t.equal((await run('posthog', folder)).code, 0)
+  matchCaptured(t, await run('posthog', folder), { code: 0 })
   const progress = JSON.parse(await readFile(path.join(state, 'progress.json'), 'utf8'))
   const [fingerprint = ''] = Object.keys(progress)
   t.match(progress[fingerprint], { file: 'a.jsonl', rows: 2500 })
   await writeFile(path.join(state, 'progress.json'), JSON.stringify({ [fingerprint]: { file: 'a.jsonl', rows: 1700 } }))
 
   const again = await run('posthog', folder)
-  t.match(again, { code: 0, out: /events +2500\n/ })
+  matchCaptured(t, again, { code: 0, out: /events +2500\n/ })
   t.equal((await counts())['seen'], 834)
   await appendFile(file, lines([nested(posthogRow(2501))]))
-  t.match(await run('posthog', folder), { code: 0, out: /events +2501\n/ }, 'a file that grew is read anew')
+  matchCaptured(t, await run('posthog', folder), { code: 0, out: /events +2501\n/ }, 'a file that grew is read anew')
   await writeFile(path.join(state, 'progress.json'), '{"a.jsonl')
-  t.match(await run('posthog', folder), { code: 1, err: /progress\.json is damaged; delete it/ })
+  matchCaptured(t, await run('posthog', folder), { code: 1, err: /progress\.json is damaged; delete it/ })
   await rm(state, { recursive: true })
   await writeFile(state, 'a file where the folder should be')
-  t.match(await run('posthog', folder), { code: 1, err: /cannot write to .*state: / })
+  matchCaptured(t, await run('posthog', folder), { code: 1, err: /cannot write to .*state: / })
 })
 
 t.test('an importer that is killed goes on, and nothing is stored twice', async (t) => {
@@ -155,7 +155,7 @@ t.test('an importer that is killed goes on, and nothing is stored twice', async 
     await ended
   }
 
-  t.match(await run('posthog', folder), { code: 0, out: /events +30000\n[^]*complete +yes/ })
+  matchCaptured(t, await run('posthog', folder), { code: 0, out: /events +30000\n[^]*complete +yes/ })
   t.same(await counts(), { paid: 10_000, seen: 10_000, 'Ünïcode ✓': 10_000 })
 })
 
@@ -197,7 +197,7 @@ t.test('persons of PostHog end the same, whatever comes first', async (t) => {
       together: [[folder]], 'persons first': [[persons], [ofEvents]],
       'events first': [[ofEvents], [persons]]
     }[order] ?? []
-    for (const args of runs) t.match(await run('posthog', ...args), { code: 0, out: /complete +yes/ }, order)
+    for (const args of runs) matchCaptured(t, await run('posthog', ...args), { code: 0, out: /complete +yes/ }, order)
 
     const read = async (): Promise<unknown[]> => (await stack.sql<{ ids: string[], properties: object }[]>`
       SELECT array_agg(d.distinct_id ORDER BY d.distinct_id) AS ids, p.properties
@@ -214,9 +214,9 @@ t.test('who was anonymous in PostHog is anonymous here, and merged at the login 
     ({ team_id: 1, distinct_id: id, person_id: `0195bbbb-0000-4000-8000-00000000000${person}`, properties: { id }, created_at: '2023-01-01T00:00:00Z', ...more })
   const rows = [row(1, 'visitor'), row(2, 'ann'), row(2, 'phone of ann'), row(3, 'bob', { is_identified: true }), row(4, 'cem'), row(4, 'phone of cem')]
   await writeFile(path.join(folder, 'persons.jsonl'), lines([...rows, row(1, 'visitor', { properties: { id: 'visitor', plan: 'pro' } })]))
-  t.match(await run('posthog', folder), { code: 0, out: /complete +yes/ })
+  matchCaptured(t, await run('posthog', folder), { code: 0, out: /complete +yes/ })
   await rm(path.join(path.dirname(folder), 'state'), { recursive: true })
-  t.match(await run('posthog', folder), { code: 0, out: /complete +yes/ }, 'again')
+  matchCaptured(t, await run('posthog', folder), { code: 0, out: /complete +yes/ }, 'again')
 
   const login = (id: string, before: string): object => ({ event: '$identify', distinct_id: id, properties: { $anon_distinct_id: before } })
   const batch = [login('ann', 'visitor'), login('cem', 'ann'), login('cem', 'bob'), { event: '$set', distinct_id: 'last', properties: { $set: { last: true } } }]
@@ -238,19 +238,19 @@ t.test('Mixpanel, Amplitude in its zip, and a CSV with a mapping', async (t) => 
   await writeFile(path.join(folder, 'mixpanel.json'), lines(Array.from({ length: 20 }, (_, i) => ({
     event: 'Signed up', properties: { time: START / 1000 + i, distinct_id: `m${i}`, $insert_id: `i${i}`, plan: 'pro' }
   }))))
-  t.match(await run('mixpanel', path.join(folder, 'mixpanel.json'), '--timezone', 'Europe/Berlin'), { code: 0, out: /complete +yes/ })
+  matchCaptured(t, await run('mixpanel', path.join(folder, 'mixpanel.json'), '--timezone', 'Europe/Berlin'), { code: 0, out: /complete +yes/ })
 
   const amplitude = lines(Array.from({ length: 20 }, (_, i) => ({
     uuid: `${i.toString(16).padStart(8, '0')}-bbbb-11ee-8ccc-123456789012`, event_type: 'bought', event_time: '2023-02-02 10:00:00.000123',
     user_id: 'ann', device_id: 'phone', event_properties: { i }, user_properties: {}
   })))
   await writeFile(path.join(folder, 'amplitude.zip'), writeZip({ '123/1.json.gz': zlib.gzipSync(amplitude) }))
-  t.match(await run('amplitude', path.join(folder, 'amplitude.zip')), { code: 0, out: /complete +yes/ })
+  matchCaptured(t, await run('amplitude', path.join(folder, 'amplitude.zip')), { code: 0, out: /complete +yes/ })
 
   await writeFile(path.join(folder, 'plain.csv'), 'who,what,at,amount,note\nann,order,2023-03-03 10:00:00,12.5,"a, b"\nbob,order,2023-03-03 11:00:00,3,\n')
   const csv = await run('files', path.join(folder, 'plain.csv'), '--map', 'event=what', '--map', 'distinct_id=who')
-  t.match(csv, { code: 0, err: /Mapping: --map event=what --map timestamp=at --map distinct_id=who/ })
-  t.match(await run('files', path.join(folder, 'plain.csv')), { code: 1, err: /no column found for event and distinct_id/ })
+  matchCaptured(t, csv, { code: 0, err: /Mapping: --map event=what --map timestamp=at --map distinct_id=who/ })
+  matchCaptured(t, await run('files', path.join(folder, 'plain.csv')), { code: 1, err: /no column found for event and distinct_id/ })
 
   t.same(await counts(), { $identify: 1, 'Signed up': 20, bought: 20, order: 2 })
   const [first] = await stack.select("SELECT toString(min(timestamp)) AS at, any(ip) AS ip FROM events WHERE project_id = {project:UInt32} AND event = 'Signed up'", { project: stack.project })
@@ -277,7 +277,7 @@ t.test('a file without the columns of an event is named, and the others are impo
     await writeFile(path.join(posthog, `${name}.parquet`), Buffer.from(parquetWriteBuffer({ columnData })))
   }
   const result = await run('posthog', posthog, '--dry-run')
-  t.match(result, { code: 1, out: /events +0\nduplicates +0\nrejected +0\n/ })
+  matchCaptured(t, result, { code: 1, out: /events +0\nduplicates +0\nrejected +0\n/ })
   t.match(result.err, /a\.parquet was not read completely: no column properties; [^]*b\.parquet was not read completely: no column timestamp; /)
 })
 
@@ -290,7 +290,7 @@ t.test('events that are altered or too large are reported, and the rest is store
   await writeFile(path.join(folder, 'README.md'), '# Export\n')
   await symlink('.', path.join(folder, 'self'))
   const result = await run('files', folder)
-  t.match(result, { code: 5, out: /rows +5\nevents +4\nduplicates +0\nrejected +1\naltered +3\n[^]*complete +yes/ }, result.err)
+  matchCaptured(t, result, { code: 5, out: /rows +5\nevents +4\nduplicates +0\nrejected +1\naltered +3\n[^]*complete +yes/ })
   t.match(result.err, /README\.md: left out; [^]*b\.csv: has no rows/)
   t.equal(result.err.split('Mapping: ').length, 2)
   t.same(await counts(), { half: 1, last: 1, nul: 1, number: 1 })
@@ -298,9 +298,9 @@ t.test('events that are altered or too large are reported, and the rest is store
   t.match(JSON.parse(rejected ?? ''), { file: 'a.jsonl', row: 3, error: /^properties have more than 19990000 bytes/ })
 
   await writeFile(path.join(folder, 'b.csv.gz'), 'not gz')
-  t.match(await run('files', folder, '--verify'), { code: 1, out: /complete +no/, err: /b\.csv\.gz was not read completely: the content is not gz/ })
+  matchCaptured(t, await run('files', folder, '--verify'), { code: 1, out: /complete +no/, err: /b\.csv\.gz was not read completely: the content is not gz/ })
   const { url, personalApiKey } = stack
-  t.match(await runCaptured(['import', 'files', folder, '--project', '99999'], { MILLRACE_URL: url, MILLRACE_KEY: personalApiKey }),
+  matchCaptured(t, await runCaptured(['import', 'files', folder, '--project', '99999'], { MILLRACE_URL: url, MILLRACE_KEY: personalApiKey }),
     { code: 1, err: /there is no project 99999/ })
 })
 
@@ -310,12 +310,12 @@ t.test('one import at a time uses a state folder, and a full disk there is repor
   await writeFile(path.join(folder, 'a.jsonl'), `${lines([nested(posthogRow(0))])}none\n`)
   await mkdir(state)
   const lock = tryLockFile(path.join(state, 'lock'))
-  t.match(await run('posthog', folder), { code: 1, err: /another import uses .*state; wait until it ends, or choose another folder/ })
+  matchCaptured(t, await run('posthog', folder), { code: 1, err: /another import uses .*state; wait until it ends, or choose another folder/ })
   lock?.release()
   await symlink('/dev/full', path.join(state, 'rejected.ndjson'))
-  t.match(await run('posthog', folder), { code: 1, err: /cannot write to .*state: ENOSPC.*; make it writable, then run the same command again/ })
+  matchCaptured(t, await run('posthog', folder), { code: 1, err: /cannot write to .*state: ENOSPC.*; make it writable, then run the same command again/ })
   await rm(path.join(state, 'rejected.ndjson'))
-  t.match(await run('posthog', folder), { code: 5, out: /complete +yes/ })
+  matchCaptured(t, await run('posthog', folder), { code: 5, out: /complete +yes/ })
   t.same(await counts(), { seen: 1 })
 })
 
@@ -330,7 +330,7 @@ t.test('an event that was captured live and is imported counts once, in whatever
   t.equal(sent.status, 200)
   await writeFile(path.join(folder, 'a.jsonl'), lines([...batch, event(`${uuid}04`)]))
 
-  t.match(await run('posthog', folder), { code: 0, out: /events +6\n[^]*complete +yes/ })
+  matchCaptured(t, await run('posthog', folder), { code: 0, out: /events +6\n[^]*complete +yes/ })
   t.same(await counts(), { paid: 6 })
 })
 
@@ -343,7 +343,7 @@ t.test('a retention rule is named before anything is sent', async (t) => {
     body: JSON.stringify({ what: 'events', project_id: stack.project, days: 4000 })
   })
   t.equal(status, 200)
-  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /Retention deletes events older than 4000 days/ })
+  matchCaptured(t, await run('posthog', folder, '--dry-run'), { code: 0, err: /Retention deletes events older than 4000 days/ })
 })
 
 t.test('what the store lacks is sent again: files of another content under one name, and events that were deleted', async (t) => {
@@ -352,19 +352,19 @@ t.test('what the store lacks is sent again: files of another content under one n
   const [january = '', february = ''] = [1000, 1060].map((first) =>
     lines(Array.from({ length: 60 }, (_, i) => nested(posthogRow(first + i)))))
   await writeFile(file, january)
-  t.match(await run('posthog', file), { code: 0, out: /sent now +60\n/ })
+  matchCaptured(t, await run('posthog', file), { code: 0, out: /sent now +60\n/ })
   await writeFile(file, february)
   const other = await run('posthog', file)
-  t.match(other, { code: 0, out: /sent now +60\n[^]*complete +yes/ }, other.err)
+  matchCaptured(t, other, { code: 0, out: /sent now +60\n[^]*complete +yes/ })
   t.same(await counts(), { paid: 40, seen: 40, 'Ünïcode ✓': 40 })
 
   await stack.clickhouse.command({
     query: "DELETE FROM events WHERE project_id = {project:UInt32} AND event = 'seen' SETTINGS lightweight_deletes_sync = 2",
     query_params: { project: stack.project }
   })
-  t.match(await run('posthog', file, '--verify'), { code: 1, out: /sent now +0\n/ }, 'a comparison sends nothing')
-  t.match(await run('posthog', file), { code: 0, out: /sent now +20\nstored now +20\n[^]*complete +yes/ })
-  t.match(await run('posthog', file), { code: 0, out: /sent now +0\n[^]*complete +yes/ })
+  matchCaptured(t, await run('posthog', file, '--verify'), { code: 1, out: /sent now +0\n/ }, 'a comparison sends nothing')
+  matchCaptured(t, await run('posthog', file), { code: 0, out: /sent now +20\nstored now +20\n[^]*complete +yes/ })
+  matchCaptured(t, await run('posthog', file), { code: 0, out: /sent now +0\n[^]*complete +yes/ })
   t.same(await counts(), { paid: 40, seen: 20, 'Ünïcode ✓': 40 })
 })
 
@@ -451,30 +451,30 @@ t.test('an event that is stored, and not as the files have it, is a difference o
   const proofOf = async (): Promise<ImportResult> => JSON.parse(await readFile(path.join(path.dirname(folder), 'state/proof.json'), 'utf8'))
   await writeFile(file, row(1, '{"n":1}') + row(1, '{"n":2}') + row(2, '{"n":1}') + row(2, '{"n":1}'))
   const conflict = await run('posthog', folder)
-  t.match(conflict, { code: 5, out: /duplicates +2\n[^]*conflicting +1\n[^]*complete +yes[^]*2023-01-01 seen +1\n/ })
+  matchCaptured(t, conflict, { code: 5, out: /duplicates +2\n[^]*conflicting +1\n[^]*complete +yes[^]*2023-01-01 seen +1\n/ })
   t.match(await proofOf(), {
     source: 'posthog', project: stack.project, url: stack.url, exitCode: 5, conflicts: { '2023-01-01 seen': 1 },
     files: [{ name: 'a.jsonl' }], days: ['2023-01-01', '2023-01-01'], finishedAt: /^20.*Z$/, proof: { isComplete: true }
   })
 
   await writeFile(file, row(3, '{"n":123456789012345678901234567890}') + row(4, '{"n":12345678901234567890, "text":"123456789012345678901"}'))
-  t.match(await run('posthog', folder), { code: 5, out: /altered +1\n[^]*complete +yes/ })
+  matchCaptured(t, await run('posthog', folder), { code: 5, out: /altered +1\n[^]*complete +yes/ })
   await writeFile(file, row(5, `{"deep":${'['.repeat(500)}${']'.repeat(500)}}`))
-  t.match(await run('posthog', folder), { code: 5, out: /complete +yes[^]*other properties/ })
+  matchCaptured(t, await run('posthog', folder), { code: 5, out: /complete +yes[^]*other properties/ })
   await writeFile(file, row(4, '{"n":12345678901234567890, "text":"223456789012345678901"}'))
-  t.match(await run('posthog', folder, '--verify'), { code: 5, out: /complete +yes/ })
+  matchCaptured(t, await run('posthog', folder, '--verify'), { code: 5, out: /complete +yes/ })
   await writeFile(path.join(folder, 'b.jsonl'), '[]')
-  t.equal((await run('posthog', folder, '--verify')).code, 1)
+  matchCaptured(t, await run('posthog', folder, '--verify'), { code: 1 })
   t.match(await proofOf(), { exitCode: 1, broken: [{ file: 'b.jsonl' }], proof: { isComplete: false } })
 })
 
 t.test('without an export of persons, --persons events applies person changes, even after the import', async (t) => {
   const { folder, run, counts, stack } = await startImport(t)
   await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(1))]))
-  t.match(await run('posthog', folder), { code: 0, out: /sent now +1\n/ })
+  matchCaptured(t, await run('posthog', folder), { code: 0, out: /sent now +1\n/ })
   const plans = async (): Promise<unknown[]> => (await stack.sql<{ plan: unknown }[]>`
     SELECT properties->'plan' AS plan FROM persons WHERE project_id = ${stack.project}`).map(({ plan }) => plan)
-  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +1\n/, err: /^Persons: from events too/ })
+  matchCaptured(t, await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +1\n/, err: /^Persons: from events too/ })
   await waitFor(async () => isDeepStrictEqual(await plans(), [1]))
   t.same(await counts(), { paid: 1 }, 'not stored twice')
 })
@@ -482,18 +482,18 @@ t.test('without an export of persons, --persons events applies person changes, e
 t.test('options that do not apply are refused', async (t) => {
   const { folder, run } = await startImport(t)
   await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(0))]))
-  t.match(await run('posthog', folder, '--map', 'event=what'), { code: 2, err: /--map is an option of files, not of posthog/ })
-  t.match(await run('amplitude', folder, '--timezone', 'UTC'), { code: 2, err: /--timezone is an option of mixpanel/ })
-  t.match(await run('files', folder, '--persons', 'events'), { code: 2, err: /--persons is an option of posthog/ })
-  t.match(await run('files', folder, '--map', 'foo=what'), { code: 2, err: /--map foo=what: expected event, timestamp/ })
-  t.match(await run('posthog', folder, '--dry-run', '--verify'), { code: 2, err: /cannot be used with/ })
-  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /^Persons: from person rows only, .*--persons events\.\n/ })
+  matchCaptured(t, await run('posthog', folder, '--map', 'event=what'), { code: 2, err: /--map is an option of files, not of posthog/ })
+  matchCaptured(t, await run('amplitude', folder, '--timezone', 'UTC'), { code: 2, err: /--timezone is an option of mixpanel/ })
+  matchCaptured(t, await run('files', folder, '--persons', 'events'), { code: 2, err: /--persons is an option of posthog/ })
+  matchCaptured(t, await run('files', folder, '--map', 'foo=what'), { code: 2, err: /--map foo=what: expected event, timestamp/ })
+  matchCaptured(t, await run('posthog', folder, '--dry-run', '--verify'), { code: 2, err: /cannot be used with/ })
+  matchCaptured(t, await run('posthog', folder, '--dry-run'), { code: 0, err: /^Persons: from person rows only, .*--persons events\.\n/ })
 })
 
 t.test('a dry run counts and sends nothing', async (t) => {
   const { folder, run, counts } = await startImport(t)
   await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(0)), nested(posthogRow(24))]))
 
-  t.match(await run('posthog', folder, '--dry-run'), { code: 0, out: /events +2\n[^]*days +2023-01-01 to 2023-01-02/ })
+  matchCaptured(t, await run('posthog', folder, '--dry-run'), { code: 0, out: /events +2\n[^]*days +2023-01-01 to 2023-01-02/ })
   t.same(await counts(), {})
 })

@@ -11,6 +11,7 @@ import t from 'tap'
 import type { StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { matchCaptured } from '../testing/run-captured.ts'
 import { lines, nested, posthogRow, START, startImport } from '../testing/start-import.ts'
 import type { ImportResult } from './import-options.ts'
 
@@ -73,7 +74,7 @@ t.test('of every property the latest value stays, whatever the files, the runs a
   })))
 
   const untaken = await run('posthog', folder)
-  t.match(untaken, { code: 0, out: /events +600\n/ })
+  matchCaptured(t, untaken, { code: 0, out: /events +600\n/ })
   t.match(untaken.err, /Columns that the import ignores: .*person_properties \(read with --persons events\)/)
   t.same(await readPersons(stack), [])
   // One sets a property before the import does, the other one afterwards.
@@ -82,10 +83,10 @@ t.test('of every property the latest value stays, whatever the files, the runs a
   await waitFor(async () => (await readPersons(stack)).length === 1)
 
   const first = await run('posthog', folder, '--persons', 'events')
-  t.match(first, { code: 0, out: /complete +yes/ }, first.err)
+  matchCaptured(t, first, { code: 0, out: /complete +yes/ })
   t.notMatch(first.err, /person_properties/)
   await writeFile(path.join(folder, 'c.jsonl'), lines(late.map(asJson)))
-  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /complete +yes/ })
+  matchCaptured(t, await run('posthog', folder, '--persons', 'events'), { code: 0, out: /complete +yes/ })
   await capture(stack, [live('user 1', 'live later')])
   const withLive = expected.map(([id, properties]) => [id,
     id === 'user 0' ? { ...properties, plan: 'live' } : id === 'user 1' ? { ...properties, plan: 'live later' } : properties])
@@ -97,9 +98,9 @@ t.test('of every property the latest value stays, whatever the files, the runs a
 
   const stored = await counts()
   await rm(path.join(path.dirname(folder), 'state'), { recursive: true })
-  t.match(await run('posthog', path.join(folder, 'a.jsonl.gz'), '--persons', 'events'), { code: 0 })
-  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /stored now +0\n/ })
-  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +0\n/ })
+  matchCaptured(t, await run('posthog', path.join(folder, 'a.jsonl.gz'), '--persons', 'events'), { code: 0 })
+  matchCaptured(t, await run('posthog', folder, '--persons', 'events'), { code: 0, out: /stored now +0\n/ })
+  matchCaptured(t, await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +0\n/ })
   t.equal((await counts())['seen'], stored['seen'])
   await sleep(1000)
   await await1('after all was imported again')
@@ -121,7 +122,7 @@ t.test('persons end the same when the importer is killed', async (t) => {
     child.kill('SIGKILL')
     await ended
   }
-  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /complete +yes/ })
+  matchCaptured(t, await run('posthog', folder, '--persons', 'events'), { code: 0, out: /complete +yes/ })
   await waitFor(async () => isDeepStrictEqual(await readPersons(stack), expected))
     .catch(async () => { t.same(await readPersons(stack), expected) })
 })

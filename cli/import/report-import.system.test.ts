@@ -11,7 +11,7 @@ import t, { type Test } from 'tap'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { storesFolder } from '../../test/support/stores-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { type Captured, runCaptured } from '../testing/run-captured.ts'
+import { type Captured, matchCaptured, runCaptured } from '../testing/run-captured.ts'
 
 const ROWS = 3000
 
@@ -70,10 +70,10 @@ t.test('an import shows how far it is, is stopped over the API, goes on and ends
   t.ok(record.progress.accepted < ROWS && record.progress.bytes_read <= record.bytes, JSON.stringify(record))
 
   t.match(await ask('POST', `~/imports/${record.id}/stop/`), { id: record.id, stop_requested_at: String })
-  t.match(await running, { code: 1, err: /stopped over the management API; run the same command to resume it/ })
+  matchCaptured(t, await running, { code: 1, err: /stopped over the management API; run the same command to resume it/ })
   t.match(await ask('GET', `~/imports/${record.id}/`), { state: 'interrupted', error: 'MILLRACE_IMPORT_STOPPED', result: null, ended_at: String })
 
-  t.match(await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: /complete +yes/ })
+  matchCaptured(t, await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: /complete +yes/ })
   t.equal((await list()).length, 1, 'the same record')
   const ended = await ask('GET', `~/imports/${record.id}/`)
   t.match(ended, {
@@ -86,7 +86,7 @@ t.test('an import shows how far it is, is stopped over the API, goes on and ends
   t.equal(Number(n), ROWS)
 
   // Another run is another import.
-  t.match(await run(stack.personalApiKey, '--dry-run'), { code: 5 })
+  matchCaptured(t, await run(stack.personalApiKey, '--dry-run'), { code: 5 })
   t.match(await list(), [{ mode: 'dry_run', progress: { accepted: 0, rows: ROWS + 2 } }, { id: record.id }])
 })
 
@@ -115,17 +115,17 @@ t.test('one that was killed is silent after a minute, and the same command goes 
   await stack.sql`UPDATE imports SET last_reported_at = last_reported_at - interval '1 minute' WHERE id = ${record.id}`
   t.match(await ask('GET', `~/imports/${record.id}/`), { state: 'running', is_silent: true, ended_at: null })
 
-  t.match(await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: /complete +yes/ })
+  matchCaptured(t, await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: /complete +yes/ })
   t.match((await ask('GET', '~/imports/')).results, [{ id: record.id, state: 'complete_with_differences', is_silent: false, progress: { accepted: ROWS } }])
 })
 
 t.test('events that are sent once more, as the store has lost them, stay accepted', async (t) => {
   const { stack, run, ask } = await startImport(t)
-  t.match(await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5 })
+  matchCaptured(t, await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5 })
   await stack.clickhouse.command({
     query: `DELETE FROM events WHERE project_id = ${stack.project} AND event = 'paid' SETTINGS lightweight_deletes_sync = 2`
   })
-  t.match(await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: new RegExp(`sent now +${ROWS / 2}\\n`) })
+  matchCaptured(t, await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: new RegExp(`sent now +${ROWS / 2}\\n`) })
   t.match((await ask('GET', '~/imports/')).results[0], { state: 'complete_with_differences', progress: { accepted: ROWS } })
 })
 
@@ -147,7 +147,7 @@ t.test('an API that is away at the end gets the last report when it is back', as
   t.teardown(() => { way.close().closeAllConnections() })
 
   const { code, err } = await runAt(`http://127.0.0.1:${(way.address() as AddressInfo).port}`, '--events-per-second', '0')
-  t.equal(code, 5)
+  t.equal(code, 5, err)
   t.match(err, /the API may not show all of its progress: the API at .* does not answer/)
   t.equal(refused, 3)
   t.match((await ask('GET', '~/imports/')).results, [{ state: 'complete_with_differences', ended_at: String }])
@@ -228,7 +228,7 @@ t.test('an import ends with its report, or with the channel of the process that 
   const running = run(stack.personalApiKey, '--events-per-second', '20')
   const { id } = await waitFor(async () => (await ask('GET', '~/imports/')).results[0])
   await stack.sql`DELETE FROM imports WHERE id = ${id}`
-  t.match(await running, { code: 1, err: /the record of the import was deleted; run the same command to resume it/ })
+  matchCaptured(t, await running, { code: 1, err: /the record of the import was deleted; run the same command to resume it/ })
 
   const child = spawn(process.execPath, [path.join(import.meta.dirname, '../main.ts'), ...args, '--events-per-second', '20'], {
     env: { PATH: process.env.PATH, MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }, stdio: ['ignore', 'ignore', 'ignore', 'ipc']
@@ -245,5 +245,5 @@ t.test('files of another product are not complete', async (t) => {
   t.teardown(async () => await rm(folder, { recursive: true, force: true }))
   await writeFile(path.join(folder, 'a.json'), '{"name":"of something else"}\n{"name":"again"}\n')
   const where = ['--project', String(stack.project), '--state', path.join(folder, 'state')]
-  t.match(await runCaptured(['import', 'amplitude', path.join(folder, 'a.json'), ...where], { MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }), { code: 1, out: /rejected +2\n/ })
+  matchCaptured(t, await runCaptured(['import', 'amplitude', path.join(folder, 'a.json'), ...where], { MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }), { code: 1, out: /rejected +2\n/ })
 })

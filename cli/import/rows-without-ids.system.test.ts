@@ -8,6 +8,7 @@ import { uuidOf } from '../../engines/import/imported-event.ts'
 import { writeZip } from '../../test/history/generate-export.ts'
 import { collectGarbage } from '../../test/support/collect-garbage.ts'
 import { createRandom } from '../../test/support/random.ts'
+import { matchCaptured } from '../testing/run-captured.ts'
 import { lines, START, startImport } from '../testing/start-import.ts'
 import { RowMemory } from './row-memory.ts'
 
@@ -23,7 +24,7 @@ t.test('Mixpanel: equal rows are as many events, in files that overlap, compress
   await writeFile(path.join(folder, 'a.json'), lines([...thrice, once, ...withIds, ...blank]))
   await writeFile(path.join(folder, 'b.json.gz'), zlib.gzipSync(lines([once, ...thrice.slice(1), ...blank])))
   await writeFile(path.join(folder, 'c.zip'), writeZip({ '1.json': Buffer.from(lines(thrice)), '2.json.gz': zlib.gzipSync(lines(thrice)) }))
-  t.match(await run('mixpanel', folder), { code: 0, out: /rows +22\nevents +9\nduplicates +13\n[^]*complete +yes/ })
+  matchCaptured(t, await run('mixpanel', folder), { code: 0, out: /rows +22\nevents +9\nduplicates +13\n[^]*complete +yes/ })
   const stored = { click: 3, once: 1, 'with id': 2, 'blank id': 3 }
   t.same(await counts(), stored)
 
@@ -32,14 +33,14 @@ t.test('Mixpanel: equal rows are as many events, in files that overlap, compress
 
   const state = path.join(path.dirname(folder), 'state')
   await rm(state, { recursive: true })
-  t.match(await run('mixpanel', folder), { code: 0, out: /stored now +0\n/ })
+  matchCaptured(t, await run('mixpanel', folder), { code: 0, out: /stored now +0\n/ })
   const progress = JSON.parse(await readFile(path.join(state, 'progress.json'), 'utf8'))
   for (const done of Object.values<{ rows: number }>(progress)) done.rows = Math.min(done.rows, 2)
   await writeFile(path.join(state, 'progress.json'), JSON.stringify(progress))
-  t.match(await run('mixpanel', folder), { code: 0, out: /stored now +0\nstored exactly so +4 of 4/ }, 'after it was killed')
+  matchCaptured(t, await run('mixpanel', folder), { code: 0, out: /stored now +0\nstored exactly so +4 of 4/ }, 'after it was killed')
   t.same(await counts(), stored)
   await writeFile(path.join(folder, 'd.json'), lines([...thrice, ...thrice]))
-  t.match(await run('mixpanel', folder), { code: 0, out: /events +12\n/ }, 'a file that has more of them')
+  matchCaptured(t, await run('mixpanel', folder), { code: 0, out: /events +12\n/ }, 'a file that has more of them')
   t.same(await counts(), { ...stored, click: 6 })
 })
 
@@ -54,9 +55,9 @@ t.test('files: rows without a uuid are counted in each file, wherever they stand
       .concat([{ name: 'at', data: moved.map(() => at) }])
   })))
   const map = ['--map', 'event=what', '--map', 'distinct_id=who']
-  t.match(await run('files', folder, ...map), { code: 0, out: /rows +8\nevents +5\nduplicates +3\n[^]*complete +yes/ })
+  matchCaptured(t, await run('files', folder, ...map), { code: 0, out: /rows +8\nevents +5\nduplicates +3\n[^]*complete +yes/ })
   t.same(await counts(), { order: 5 })
-  t.match(await run('files', path.join(folder, 'b.parquet'), ...map), { code: 0, out: /stored now +0\n/ })
+  matchCaptured(t, await run('files', path.join(folder, 'b.parquet'), ...map), { code: 0, out: /stored now +0\n/ })
 })
 
 t.test('Amplitude: the insert id is an id; rows without it are counted in each file of the zip', async (t) => {
@@ -67,7 +68,7 @@ t.test('Amplitude: the insert id is an id; rows without it are counted in each f
   await writeFile(path.join(folder, 'export.zip'), writeZip({ '1/1.json.gz': inner, '1/2.json.gz': inner }))
   await mkdir(path.join(folder, 'unpacked'))
   await writeFile(path.join(folder, 'unpacked/1.json.gz'), inner)
-  t.match(await run('amplitude', folder), { code: 0, out: /rows +12\nevents +3\nduplicates +9\n[^]*complete +yes/ })
+  matchCaptured(t, await run('amplitude', folder), { code: 0, out: /rows +12\nevents +3\nduplicates +9\n[^]*complete +yes/ })
   t.same(await counts(), { bought: 2, seen: 1 })
 })
 

@@ -15,7 +15,7 @@ import { startTierProcess } from '../../test/support/start-tier-process.ts'
 import { startTestNats, startTestPipeline } from '../../test/support/test-processes.ts'
 import { createTestClickHouse, createTestPostgres, type TestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { runCaptured } from '../testing/run-captured.ts'
+import { matchCaptured, runCaptured } from '../testing/run-captured.ts'
 
 t.setTimeout(600_000)
 
@@ -130,8 +130,8 @@ t.test('kill -9 at every phase, live events, and the switch: none is lost and no
   const audit = await runCaptured(['audit', '--from', new Date(Date.now() - 300_000).toISOString(), '--project', '1'],
     { ...env, CLICKHOUSE_URL: to.url })
   t.equal(audit.code, 0, audit.out + audit.err)
-  t.match(await runCaptured(args, env), { code: 1, err: /was closed by --finish/ }, 'a move too many changes nothing')
-  t.match(await runCaptured([...args, '--reopen'], env), { code: 1, err: /the pipeline already stores events there/ })
+  matchCaptured(t, await runCaptured(args, env), { code: 1, err: /was closed by --finish/ }, 'a move too many changes nothing')
+  matchCaptured(t, await runCaptured([...args, '--reopen'], env), { code: 1, err: /the pipeline already stores events there/ })
 
   const back = ['move', 'clickhouse', '--to', from.url]
   const returned = await runCaptured([...back, '--finish'], { ...env, CLICKHOUSE_URL: to.url })

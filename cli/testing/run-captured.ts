@@ -1,3 +1,4 @@
+import type { Test } from 'tap'
 import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
 import { createTestApi, type TestApi } from '../../api/testing/create-test-api.ts'
@@ -24,6 +25,12 @@ export async function runCaptured (
     now
   })
   return { code, out, err }
+}
+
+/** As `t.match`; a failure also shows all that the command wrote, such as why it ended with another code. */
+export function matchCaptured (t: Pick<Test, 'match'>, captured: Captured, pattern: object, name?: string): void {
+  const { err, out } = captured
+  t.match(captured, pattern, name ?? 'what the command wrote should match', { err, out })
 }
 
 type Parts = Parameters<typeof createTestApi> extends [unknown, ...infer P] ? P : never

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
-import { type Captured, runCaptured } from '../../cli/testing/run-captured.ts'
+import { type Captured, matchCaptured, runCaptured } from '../../cli/testing/run-captured.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkPage, checkScreens, findBarriers, HOSTILE, logIn, openPage, openProject, wasHacked, whenClosed } from './open-console.ts'
 
@@ -52,7 +52,7 @@ t.test('an import from the empty page to its proof', async (t) => {
   await checkPage(t, page, 'new import')
 
   const list = await openPage(screens.context, stack.url, `${home}/imports`)
-  t.match(await runImport('--dry-run'), { code: 5, out: /rows +30003/ })
+  matchCaptured(t, await runImport('--dry-run'), { code: 5, out: /rows +30003/ })
   // Nobody loads the page again.
   const dry = list.page.getByRole('row', { name: /posthog, dry run \d+/ })
   await dry.getByText('complete, 3 rejected').waitFor()
@@ -75,12 +75,12 @@ t.test('an import from the empty page to its proof', async (t) => {
   await dialog.getByRole('button', { name: 'Stop' }).click()
   await whenClosed(dialog)
   await list.page.getByRole('status').getByText(/^stop(ping|ped)$/).waitFor()
-  t.match(await running, { code: 1, err: /run the same command to resume it/ })
+  matchCaptured(t, await running, { code: 1, err: /run the same command to resume it/ })
   await list.page.getByRole('status').getByText('stopped', { exact: true }).waitFor()
   await list.page.getByText('Run the same command again in the same folder').waitFor()
   t.equal(await list.page.getByRole('button', { name: 'Stop …' }).count(), 0)
 
-  t.match(await runImport('--events-per-second', '0'), { code: 5, out: /complete +yes/ })
+  matchCaptured(t, await runImport('--events-per-second', '0'), { code: 5, out: /complete +yes/ })
   await list.page.getByRole('status').getByText('complete, 3 rejected').waitFor()
   await list.page.getByText('30,003, 3 rejected').waitFor()
   t.match(await list.page.getByRole('region', { name: 'Rejected rows by reason' }).innerText(), /event is missing\s+2\n.*not JSON\s+1/)
