@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pino } from 'pino'
+import type { Test } from 'tap'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { createFirstProject } from '../../embedded/supervisor/create-first-project.ts'
 import { startTier, type TierName } from '../../embedded/supervisor/start-parts.ts'
@@ -61,6 +63,8 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   const surprises: string[] = []
   t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
   const giveUp = new AbortController()
+  // Before the teardown below, which comes first: a database that is given back has no writers any more.
+  const [postgres, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
   let closeCluster = async (): Promise<void> => {}
   // Tiers before the servers that they use.
   t.teardown(async () => {
@@ -71,16 +75,13 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   })
   const keep: Supervise = async (name, start) => {
     const part = await supervise({
-      name, start, giveUp: giveUp.signal, onSurprise: (what) => surprises.push(what)
+      name, start, giveUp: giveUp.signal, onSurprise: (what) => surprises.push(`${what}: ${readLogEnd(dataDir, name)}`)
     })
     parts.push(part)
     return part
   }
 
-  const [postgres, clickhouse, nats] = await Promise.all([
-    createTestPostgres(t), createTestClickHouse(t),
-    startNatsCluster({ dataDir, nodes: options.natsNodes }, keep)
-  ])
+  const nats = await startNatsCluster({ dataDir, nodes: options.natsNodes }, keep)
   closeCluster = nats.close
   await createFirstProject({
     databaseUrl: postgres.url, projectApiKey: CLUSTER_PROJECT_KEY, personalApiKey: CLUSTER_PERSONAL_KEY
@@ -133,6 +134,16 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   }
 }
 
+/** What a process wrote last, with the reason for its end. */
+function readLogEnd (dataDir: string, part: string): string {
+  const log = part.startsWith('nats') ? 'nats-server' : part.replace(/-\d+$/, '')
+  try {
+    return readFileSync(path.join(dataDir, part, 'logs', `${log}.log`), 'utf8').slice(-2000)
+  } catch (error) {
+    return String(error)
+  }
+}
+
 /** The state of a replicated stream: who leads it, and whether the others follow. */
 export interface StreamReplicas {
   leader: string
@@ -149,13 +160,20 @@ export async function readReplicas (
   return { leader: cluster.leader, followers: (cluster.replicas ?? []).map(({ name, current }) => ({ name, current })) }
 }
 
+/** Fails with each difference that `auditCluster` finds, and each process that ended by itself. */
+export async function checkCluster (t: Pick<Test, 'same'>, system: ClusterSystem, ledger: LoadLedger): Promise<void> {
+  const differences = await auditCluster(system, ledger)
+  t.same(differences, [], ['differences', ...differences].join('; '))
+  t.same(system.surprises, [], ['ends that no test caused', ...system.surprises].join('; '))
+}
+
 /**
  * Waits until everything is stored, and compares it with what the clients know: uuid by uuid, then volumes, properties,
  * definitions and persons.
  *
  * @returns what differs, one line each.
  */
-export async function auditCluster (system: ClusterSystem, ledger: LoadLedger): Promise<string[]> {
+async function auditCluster (system: ClusterSystem, ledger: LoadLedger): Promise<string[]> {
   await waitUntilDrained(system, { timeoutMs: PATIENCE_MS, signal: new AbortController().signal })
   const { lost, duplicated, deadLettered, strangers, examples } = await auditEvents(system, ledger)
   const sum = (counts: ReadonlyMap<unknown, number>): number => [...counts.values()].reduce((a, b) => a + b, 0)

@@ -58,6 +58,12 @@ t.test('the database of a test that has ended is as new for the next, or given t
   const urls: string[] = []
   const borrow = async (name: string, work: (client: ClickHouse) => Promise<unknown>): Promise<void> => {
     await t.test(name, async (t) => {
+      // As of a process that ends after the database was given back.
+      t.teardown(async () => {
+        const late = connectClickHouse({ url: urls.at(-1) ?? '' })
+        await late.insert({ table: 'events', format: 'JSONEachRow', values: [EVENT] })
+        await late.close()
+      })
       const { client, url } = await createTestClickHouse(t)
       urls.push(url)
       for (const table of ['events', 'event_volumes_by_day', 'watermark_reached']) {

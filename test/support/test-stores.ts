@@ -153,28 +153,36 @@ export interface TestClickHouse {
   client: ClickHouse
 }
 
-/** Databases of this process whose tests have ended, and which are as new. */
+/** Databases of this process whose tests have ended. */
 const spare: string[] = []
 
 /**
  * Lends a migrated, empty database to one test, on the ClickHouse of the run. After the test it is emptied for the next
  * test of this process: making one takes 0.2 s of CPU, and makes every insert and every further copy dearer, as the
- * server looks at the files of all tables. A database whose tables were altered is given to nobody; a test that stops
- * merges has them started again (`stopMerges`).
+ * server looks at the files of all tables. Not before that test begins: what the last one started may write until all
+ * of its teardown is done. A database whose tables were altered is given to nobody; a test that stops merges has them
+ * started again (`stopMerges`).
  */
 export async function createTestClickHouse (t: TestContext): Promise<TestClickHouse> {
   const serverUrl = await askForService('clickhouse')
   const server = connectClickHouse({ url: serverUrl })
-  const database = spare.pop() ?? await copyClickHouseDatabase(server)
+  const database = await takeSpare(server) ?? await copyClickHouseDatabase(server)
   const url = new URL(serverUrl)
   url.pathname = `/${database}`
   const client = connectClickHouse({ url: url.href })
   t.teardown(async () => {
-    if (await emptyDatabase(server, database)) spare.push(database)
-    else await detachDatabase(server, database)
+    spare.push(database)
     await Promise.all([server.close(), client.close()])
   })
   return { url: url.href, client }
+}
+
+async function takeSpare (server: ClickHouse): Promise<string | undefined> {
+  for (let database = spare.pop(); database !== undefined; database = spare.pop()) {
+    if (await emptyDatabase(server, database)) return database
+    await detachDatabase(server, database)
+  }
+  return undefined
 }
 
 /**
