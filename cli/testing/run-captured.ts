@@ -27,10 +27,11 @@ export async function runCaptured (
   return { code, out, err }
 }
 
-/** As `t.match`; a failure also shows all that the command wrote, such as why it ended with another code. */
+/** As `t.match`, named after how the command ended; a failure also shows all that it wrote. */
 export function matchCaptured (t: Pick<Test, 'match'>, captured: Captured, pattern: object, name?: string): void {
-  const { err, out } = captured
-  t.match(captured, pattern, name ?? 'what the command wrote should match', { err, out })
+  const { code, err, out } = captured
+  const ended = `ended with code ${code}: ${err.trimEnd().split('\n').at(-1) ?? ''}`
+  t.match(captured, pattern, name === undefined ? ended : `${name}; ${ended}`, { err, out })
 }
 
 type Parts = Parameters<typeof createTestApi> extends [unknown, ...infer P] ? P : never
