@@ -3,9 +3,12 @@ import { isLonger } from '../body/storable-text.ts'
 import { compileRe2 } from './compile-pattern.ts'
 import { readNumber } from './match-number.ts'
 import { patternCost } from './pattern-cost.ts'
-import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, rememberTexts, type ValueTest } from './property-test.ts'
+import { type CompileTest, lowerAscii, NEVER, propertyText, rememberTexts, type ValueTest } from './property-test.ts'
 
-/** Of texts, and of whether there is a value. The negated ones pass for a missing property. */
+/**
+ * Of texts, and of whether there is a value. One text of a list is enough; to a negated operator none may be there. The
+ * negated ones pass for a missing property.
+ */
 export const TEXT_OPERATORS: Readonly<Record<string, CompileTest>> = {
   // Equal to a text, or to one of several, ignoring case.
   exact: (value) => ({ test: equals(value), whenAbsent: false }),
@@ -17,9 +20,8 @@ export const TEXT_OPERATORS: Readonly<Record<string, CompileTest>> = {
   is_not_set: () => ({ test: () => false, whenAbsent: true }),
   icontains: compileText((actual, expected) => actual.includes(expected), false),
   not_icontains: compileText((actual, expected) => actual.includes(expected), true),
-  // At least one of several texts, and none of them.
-  icontains_multi: compileAnyText(false),
-  not_icontains_multi: compileAnyText(true),
+  icontains_multi: compileText((actual, expected) => actual.includes(expected), false),
+  not_icontains_multi: compileText((actual, expected) => actual.includes(expected), true),
   starts_with: compileText((actual, expected) => actual.startsWith(expected), false),
   not_starts_with: compileText((actual, expected) => actual.startsWith(expected), true),
   ends_with: compileText((actual, expected) => actual.endsWith(expected), false),
@@ -34,7 +36,7 @@ export const TEXT_OPERATORS: Readonly<Record<string, CompileTest>> = {
  */
 function equals (expected: unknown): ValueTest {
   const test = equalsText(expected)
-  const rounded = new Set((Array.isArray(expected) ? expected : [expected]).filter(mayBeRounded))
+  const rounded = new Set(listOf(expected).filter(mayBeRounded))
   if (rounded.size === 0) return test
   return (actual, nowMs) => test(actual, nowMs) || (isExactNumber(actual) && rounded.has(readNumber(actual)))
 }
@@ -92,21 +94,16 @@ type CompareTexts = (actual: string, expected: string) => boolean
 
 function compileText (compare: CompareTexts, negated: boolean): CompileTest {
   return (value) => {
-    const expected = lowerAscii(propertyText(value))
-    return build((actual) => compare(actual, expected), negated)
+    const expected = listOf(value).map((item) => lowerAscii(propertyText(item)))
+    const test = (actual: unknown): boolean => {
+      const text = lowerAscii(propertyText(actual))
+      return expected.some((each) => compare(text, each)) !== negated
+    }
+    return { test, whenAbsent: negated }
   }
 }
 
-function compileAnyText (negated: boolean): CompileTest {
-  return (value) => {
-    const expected = (Array.isArray(value) ? value : [value]).map((item) => lowerAscii(propertyText(item)))
-    return build((actual) => expected.some((text) => actual.includes(text)), negated)
-  }
-}
-
-function build (passes: (actual: string) => boolean, negated: boolean): PropertyTest {
-  return { test: (value) => passes(lowerAscii(propertyText(value))) !== negated, whenAbsent: negated }
-}
+const listOf = (value: unknown): readonly unknown[] => Array.isArray(value) ? value : [value]
 
 /**
  * Texts of more characters match no pattern, positive or negated. The engine takes time linear in the text, but without
@@ -126,14 +123,18 @@ const compiled = new Map<string, TextTest | string>()
 /** Searches anywhere in the text. A pattern that does not compile never passes, positive or negated. */
 function compilePattern (negated: boolean): CompileTest {
   return (value, { invalid }) => {
-    const pattern = compileCached(propertyText(value))
-    if (typeof pattern === 'string') {
-      invalid(pattern, 'invalid_regex')
-      return NEVER
+    const patterns: TextTest[] = []
+    for (const item of listOf(value)) {
+      const pattern = compileCached(propertyText(item))
+      if (typeof pattern === 'string') {
+        invalid(pattern, 'invalid_regex')
+        return NEVER
+      }
+      patterns.push(pattern)
     }
     const test = (actual: unknown): boolean => {
       const text = propertyText(actual)
-      return !isTooLongForRegex(text) && pattern(text) !== negated
+      return !isTooLongForRegex(text) && patterns.some((matches) => matches(text)) !== negated
     }
     return { test, whenAbsent: negated }
   }

@@ -66,29 +66,24 @@ function isOperator (value: unknown): value is Operator {
   return OPERATORS.some((operator) => operator === value)
 }
 
-/** `icontains` with several values has always meant any of them here, for which flags have an operator of its own. */
-const OF_SEVERAL: Partial<Record<Operator, Operator>> = { icontains: 'icontains_multi', not_icontains: 'not_icontains_multi' }
+/** All others take a list. */
+const OF_ONE: ReadonlySet<Operator> = new Set(['gt', 'gte', 'lt', 'lte'])
 
-const OF_LISTS: ReadonlySet<Operator> = new Set([
-  'exact', 'is_not', 'icontains_multi', 'not_icontains_multi', 'between', 'not_between'
-])
-
-function readValue (path: string, asked: Operator, value: unknown): Pick<PropertyCondition, 'values'> & { operator: Operator } {
+function readValue (path: string, operator: Operator, value: unknown): Pick<PropertyCondition, 'values'> & { operator: Operator } {
   const items = [value].flat()
-  const texts = items.map((item) => readText(path, asked, item))
+  const texts = items.map((item) => readText(path, operator, item))
   if (items.length === 0) throw invalidField(path, 'value of a condition must not be empty.')
-  const operator = items.length > 1 ? OF_SEVERAL[asked] ?? asked : asked
-  if (items.length > 1 && !OF_LISTS.has(operator)) throw invalidField(path, `value of a condition with ${operator} must be one value.`)
+  if (items.length > 1 && OF_ONE.has(operator)) throw invalidField(path, `value of a condition with ${operator} must be one value.`)
   // Flags compare such a number with the rounded one of the event, which SQL does not see.
   if ((operator === 'exact' || operator === 'is_not') && items.some((item) => Number.isInteger(item) && !Number.isSafeInteger(item))) {
     throw invalidField(path, 'A whole number beyond 2^53 has lost digits as value of a condition: write it as a string.')
   }
-  findOperator(operator)?.(OF_LISTS.has(operator) ? items : items[0], {
+  findOperator(operator)?.(OF_ONE.has(operator) ? items[0] : items, {
     timezone: 'UTC',
     invalid: (message) => { throw invalidField(path, `value of a condition with ${operator} is not valid. ${message}`) }
   })
-  const gap = operator.endsWith('regex') ? findSqlGap(texts[0] ?? '') : null
-  if (gap !== null) throw invalidField(path, `value of a condition with ${operator} is not valid. ${gap}`)
+  const gap = operator.endsWith('regex') ? texts.map(findSqlGap).find((each) => each !== null) : null
+  if (gap != null) throw invalidField(path, `value of a condition with ${operator} is not valid. ${gap}`)
   return { operator, values: texts.map((text) => asCompared(operator, text)) }
 }
 

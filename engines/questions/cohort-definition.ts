@@ -86,8 +86,8 @@ function readLeaf (place: Place, value: Readonly<Record<string, unknown>>, count
   }
   const key = field('key').propertyName()
   if (key === 'distinct_id') throw field('key').error('A person may have several distinct ids, none of which is a property.')
-  // As in flags, an empty list means "true".
-  const isEmpty = Array.isArray(value['value']) && value['value'].length === 0
+  // As in flags, an empty list means "true" to these.
+  const isEmpty = ['exact', 'is_not'].includes(String(value['operator'] ?? 'exact')) && Array.isArray(value['value']) && value['value'].length === 0
   const condition = readDateOrVersion(path, key, value) ?? readCondition(path, { ...value, type, ...isEmpty && { value: 'true' } }, [type])
   return { type, condition }
 }

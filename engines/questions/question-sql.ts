@@ -123,6 +123,7 @@ function testSql (text: string, operator: PropertyCondition['operator'], values:
   const number = textAsNumber(text)
   const bound = (at: number): string => `toFloat64OrNull(${quoteString(values[at] ?? '')})`
   const has = (test: string): string => `(${text} IS NOT NULL AND ${test})`
+  const any = (test: (part: string) => string): string => values.length === 1 ? test(first) : `arrayExists(part -> ${test('part')}, ${list})`
   switch (operator) {
     case 'is_set': return `${text} IS NOT NULL`
     case 'is_not_set': return `${text} IS NULL`
@@ -130,13 +131,13 @@ function testSql (text: string, operator: PropertyCondition['operator'], values:
     case 'is_not': return `NOT ${has(`has(${list}, lowerUTF8(${known}))`)}`
     case 'icontains': case 'icontains_multi': return has(`arrayExists(part -> position(lower(${known}), part) > 0, ${list})`)
     case 'not_icontains': case 'not_icontains_multi': return `NOT ${has(`arrayExists(part -> position(lower(${known}), part) > 0, ${list})`)}`
-    case 'starts_with': return has(`startsWith(lower(${known}), ${first})`)
-    case 'not_starts_with': return `NOT ${has(`startsWith(lower(${known}), ${first})`)}`
-    case 'ends_with': return has(`endsWith(lower(${known}), ${first})`)
-    case 'not_ends_with': return `NOT ${has(`endsWith(lower(${known}), ${first})`)}`
+    case 'starts_with': return has(any((part) => `startsWith(lower(${known}), ${part})`))
+    case 'not_starts_with': return `NOT ${has(any((part) => `startsWith(lower(${known}), ${part})`))}`
+    case 'ends_with': return has(any((part) => `endsWith(lower(${known}), ${part})`))
+    case 'not_ends_with': return `NOT ${has(any((part) => `endsWith(lower(${known}), ${part})`))}`
     // Longer texts match no pattern, and no negated one: flags bound what a pattern may cost.
-    case 'regex': return has(`lengthUTF8(${known}) <= 16384 AND match(${known}, ${first})`)
-    case 'not_regex': return `(${text} IS NULL OR (lengthUTF8(${known}) <= 16384 AND NOT match(${known}, ${first})))`
+    case 'regex': return has(`lengthUTF8(${known}) <= 16384 AND ${any((part) => `match(${known}, ${part})`)}`)
+    case 'not_regex': return `(${text} IS NULL OR (lengthUTF8(${known}) <= 16384 AND NOT ${any((part) => `match(${known}, ${part})`)}))`
     case 'gt': case 'gte': case 'lt': case 'lte':
       return `ifNull(${number} ${operator.startsWith('g') ? '>' : '<'}${operator.endsWith('e') ? '=' : ''} ${bound(0)}, false)`
     case 'between': return `ifNull(${number} BETWEEN ${bound(0)} AND ${bound(1)}, false)`

@@ -114,23 +114,29 @@ function compileTest (field: (name: string) => Place, pattern: CompilePattern): 
 
 /** @throws {DefinitionError} when a value is missing, or is not what operators compare with. */
 function checkValue (place: Place): void {
-  const values = Array.isArray(place.value) ? place.entries(RULE_LIMITS.values) : [place]
-  for (const each of values) {
+  for (const each of valuesOf(place)) {
     if (each.value === undefined) throw each.error('This field is required.')
     if (!['string', 'number', 'boolean'].includes(typeof each.value)) throw each.error('Expected a text, a number, true or false.')
   }
 }
 
-/** A pattern in the engine that schemas use, which takes its time from the steps of the event. */
+function valuesOf (place: Place): Place[] {
+  return Array.isArray(place.value) ? place.entries(RULE_LIMITS.values) : [place]
+}
+
+/** Patterns in the engine that schemas use, which take their time from the steps of the event. */
 function compileRegex (
   place: Place, { pattern, negated }: { pattern: CompilePattern, negated: boolean }
 ): PropertyTest {
-  const matches = typeof place.value === 'string' ? pattern(place.value) : 'Expected a regular expression.'
-  if (typeof matches === 'string') throw place.error(matches)
+  const patterns = valuesOf(place).map((each) => {
+    const matches = typeof each.value === 'string' ? pattern(each.value) : 'Expected a regular expression.'
+    if (typeof matches === 'string') throw each.error(matches)
+    return matches
+  })
   // An event whose steps are used up passes neither a pattern nor its opposite.
   const test: ValueTest = (value) => {
     const text = propertyText(value)
-    return !isTooLongForRegex(text) && matches(text) !== negated && spend(0)
+    return !isTooLongForRegex(text) && patterns.some((matches) => matches(text)) !== negated && spend(0)
   }
   return { test, whenAbsent: negated }
 }

@@ -43,9 +43,9 @@ const WANTED: Record<string, unknown[]> = {
     '9007199254740993', '9007199254740992', '18446744073709551616', '["18446744073709551616"]', '\ufffd', 'nan', 'infinity', '-0', '{"__proto__":1,"a":2}', [[]], [['5']]],
   icontains: ['PRO', 'É', 'null', '', '.', '5', 'A/B', '\n', '[', 'x', '"a":', ',"b"', '1}', '{"a', '\\', 'e+', ['pro', '5'], [true, 'é']],
   icontains_multi: ['pro', ['pro', '5'], ['', 'z'], ['Z', 'É'], ['},', '{']],
-  starts_with: ['p', 'É', '', '[', '{"a"', '[{"a', 5, true],
-  ends_with: ['O', '"]', '', 'B', 5, 'É', '1}', '2]', 'x"]'],
-  regex: ['a.b', '(?s)a.b', '^pro$', '(?i)^pro', '^$', '\\d+', 'a$|^b', '^[A-Z]', 'É', 'x', '^.*$', 'null', '\\.', 5, '"a".*"b"', '^\\{"b"', '\\\\u001f', '\\x7f'],
+  starts_with: ['p', 'É', '', '[', '{"a"', '[{"a', 5, true, ['PRO'], ['tr', 5, '{"']],
+  ends_with: ['O', '"]', '', 'B', 5, 'É', '1}', '2]', 'x"]', ['O'], ['o', true, '}']],
+  regex: ['a.b', '(?s)a.b', '^pro$', '(?i)^pro', '^$', '\\d+', 'a$|^b', '^[A-Z]', 'É', 'x', '^.*$', 'null', '\\.', 5, '"a".*"b"', '^\\{"b"', '\\\\u001f', '\\x7f', ['^pro$'], ['a.b', '^\\d+$']],
   gt: [5, '5', -3, 0.3, '.5', '1e3', 1e300, -1e300],
   gte: [5, 5.5, '-3', 9007199254740992],
   lt: [5, 1e3, 1e300],
@@ -73,20 +73,15 @@ function send (text: string | null): Sent {
   return { text, properties, stored: stringifyJson(properties) }
 }
 
-/** Conditions of questions and experiments take several values of `icontains` for those of the operator for several. */
-function nameOf ({ operator, wanted }: Asked): string {
-  return Array.isArray(wanted) && operator.endsWith('icontains') ? `${operator}_multi` : operator
-}
-
 function askFlags (asked: Asked, values: readonly Sent[]): boolean[] {
   const context = { timezone: asked.timezone ?? 'UTC', invalid: (message: string) => { throw new Error(message) } }
-  const { test, whenAbsent } = findOperator(nameOf(asked))!(asked.wanted, context)
+  const { test, whenAbsent } = findOperator(asked.operator)!(asked.wanted, context)
   return values.map(({ properties }) => 'k' in properties ? test(properties.k, NOW) : whenAbsent)
 }
 
 /** Null: rules refuse such a value. */
 function askRules (asked: Asked, values: readonly Sent[]): boolean[] | null {
-  const condition = { type: 'property', key: 'k', operator: nameOf(asked), value: asked.wanted }
+  const condition = { type: 'property', key: 'k', operator: asked.operator, value: asked.wanted }
   try {
     const compiled = compileRule({ condition, actions: [{ type: 'drop' }] }, { secret: Buffer.alloc(32), projectId: 1 })
     const rules = new ProjectRules([{ id: 1, name: '', version: 1, text: '', compiled }])
@@ -235,7 +230,7 @@ t.test('random conditions on random values, too', async (t) => {
       const json: unknown = JSON.parse(stringifyJson(known()))
       return pickOne([propertyText(known()), [propertyText(known()), text()], number(), json, [json, text()]], random)
     }
-    return pickOne([part(), part(), number(), ...operator.endsWith('with') ? [] : [[text(), part()]]], random)
+    return pickOne([part(), part(), number(), [text(), part()]], random)
   }
   const asked = Array.from({ length: 300 }, () => pickOne(PROPERTY_OPERATORS, random))
     .map((operator) => ({ operator, wanted: wanted(operator) }))
@@ -246,7 +241,7 @@ t.test('random conditions on random values, too', async (t) => {
 t.test('values that an operator cannot have are refused by the name of the field', async (t) => {
   const wrong: Array<[string, unknown]> = [
     ['gt', 'many'], ['gt', ''], ['gt', '0x10'], ['gt', [1, 2]], ['lte', true], ['between', 5], ['between', [5]], ['between', [5, 1]],
-    ['not_between', ['a', 'b']], ['regex', '('], ['regex', ['a', 'b']], ['not_regex', '(?=a)'], ['starts_with', ['a', 'b']], ['exact', []],
+    ['not_between', ['a', 'b']], ['regex', '('], ['regex', ['a', '(']], ['not_regex', '(?=a)'], ['exact', []],
     ['icontains', {}], ['icontains', [['a']]], ['exact', 2 ** 53], ['is_not', [1, -1e17]], ['icontains', undefined]
   ]
   for (const [operator, value] of wrong) {

@@ -69,6 +69,7 @@ t.test('posthog-node decides ordinary flags itself, and asks where it would deci
   const [after, hoursAgo, daysAgo] = [joined('is_date_after', '2026-01-01'), joined('is_date_before', '-24h'), joined('is_date_before', '-7d')]
   await addFlags(decide, [
     { key: 'staff', filters: { groups: [when('icontains', 'email', '@acme.com')] } },
+    { key: 'partners', filters: { groups: [when('icontains', 'email', ['@acme.com', '@example.com'])] } },
     { key: 'adults', filters: { groups: [when('gte', 'age', 18)] } },
     { key: 'new-app', filters: { groups: [when('semver_gte', 'version', '2.1')] } },
     { key: 'not-free', filters: { groups: [when('is_not', 'plan', 'free')] } },
@@ -81,7 +82,7 @@ t.test('posthog-node decides ordinary flags itself, and asks where it would deci
     await client.getFeatureFlag(key, 'u1', { personProperties, onlyEvaluateLocally: true })
   const inOtherForms = ['2026-01-01 12:00:00', '2026-01-02', 1_780_000_000, '1780000000', 1_780_000_000.5, 'Jan 7', null]
   const cases: [key: string, properties: Json, expected: unknown][] = [
-    ['staff', { email: 'ann@ACME.com' }, true], ['staff', { email: 'bob@example.com' }, false], ['adults', { age: 18 }, true], ['adults', { age: '17.5' }, false],
+    ['staff', { email: 'ann@ACME.com' }, true], ['staff', { email: 'bob@example.com' }, false], ['partners', { email: 'ann@acme.com' }, undefined], ['adults', { age: 18 }, true], ['adults', { age: '17.5' }, false],
     ['adults', { age: '20 years' }, false], ['adults', { age: 'many' }, false], ['new-app', { version: '2.10.1' }, true], ['not-free', { plan: 'Pro' }, true],
     ['test', { email: 'a@b.test' }, 'test'], ['test', { email: 'a@b.de' }, 'control'], ['test', {}, undefined],
     // In Berlin the year begins an hour earlier.

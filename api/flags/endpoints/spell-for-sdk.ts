@@ -14,7 +14,7 @@ export type Spelling = ReturnType<typeof createSpelling>
 /** Cannot be evaluated by an SDK. */
 const ASK_SERVER: Json = { key: '$decided_by_the_server', type: 'person', operator: 'is_set', value: 'is_set' }
 
-/** Operators that SDKs do not know. Of null they say false to these. */
+/** Operators that SDKs do not know. Of null they say false to these. Of a list they make one text for the others. */
 const OF_SERVER = ['icontains_multi', 'not_icontains_multi', 'between', 'not_between', 'is_date_exact']
 
 /**
@@ -55,7 +55,9 @@ export function createSpelling (timezone: string) {
     const onlyIf = (condition: Json, asked: Json): Json[] => [refer(anyOf([
       allOf([condition, asked]), allOf([{ ...condition, negation: true }, ASK_SERVER])
     ]))]
-    if (OF_SERVER.includes(operator) || !isValid(operator, value, timezone)) return [ASK_SERVER]
+    const isOnText = /contains$|_with$|regex$/.test(operator)
+    const isOfServer = OF_SERVER.includes(operator) || (isOnText && Array.isArray(value))
+    if (isOfServer || !isValid(operator, value, timezone)) return [ASK_SERVER]
     if (/^[gl]te?$/.test(operator)) return [with_('regex', NUMBER), filter]
     if (operator.startsWith('is_date')) {
       const date = spellDateForSdk(String(value), timezone)
@@ -68,7 +70,7 @@ export function createSpelling (timezone: string) {
       const asked = with_(operator, propertyText(value))
       return /\\s/i.test(propertyText(value)) ? onlyIf(with_('not_regex', '\\v'), asked) : [asked]
     }
-    return [/contains$|_with$/.test(operator) ? with_(operator, propertyText(value)) : filter]
+    return [isOnText ? with_(operator, propertyText(value)) : filter]
   }
 
   /** One filter for another one, which may be negated. */

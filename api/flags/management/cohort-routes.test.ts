@@ -38,6 +38,7 @@ t.test('a cohort that cannot be evaluated is refused with its reason', async (t)
     [[paying, { ...paying, operator: 'is_date_after', value: 'soon' }], '__1__value', /must be a date/],
     [[{ ...paying, operator: 'semver_gt', value: 'x.2.0' }], '__0__value', /must be a version/],
     [[{ ...paying, operator: 'icontains', value: {} }], '__0__value', /must be a string/],
+    [[{ ...paying, operator: 'icontains', value: [] }], '__0__value', /must not be empty/],
     [[], '', /non-empty/],
     [[{ type: 'OR', values: [] }], '__0__values', /non-empty/]
   ] as const) {
