@@ -54,6 +54,15 @@ t.test('says the same of an event as it came and as it is stored', async (t) => 
   t.pass()
 })
 
+t.test('multiples of a decimal are counted as decimals', async (t) => {
+  const { check } = compileSchema({ properties: { price: { multipleOf: 0.01 }, seats: { multipleOf: 3 } } })
+  const refused = Array.from({ length: 10_000 }, (_, cents) => cents / 100).filter((price) => check({ price }, 'sent') !== null)
+  t.same(refused, [])
+  for (const price of [19.995, 0.001, 1e-9, 4.3500001]) t.match(check({ price }, 'sent'), { path: '/price', keyword: 'multipleOf' }, `${price}`)
+  t.equal(check({ seats: 9_007_199_254_740_990 }, 'sent'), null)
+  for (const seats of [1e17, 9_007_199_254_740_991, 2.9999999999999996]) t.match(check({ seats }, 'sent'), { path: '/seats' }, `${seats}`)
+})
+
 t.test('names the property, the keyword and the value at fault', async (t) => {
   const { check, failuresOf } = compileSchema({
     required: ['plan'],

@@ -25,7 +25,7 @@ export const VALUE_KEYWORDS: Readonly<Record<string, CompileKeyword>> = {
   exclusiveMaximum: compileBound('exclusiveMaximum', (value, limit) => value < limit),
   multipleOf: (value, place) => {
     if (typeof value !== 'number' || value <= 0) throw place.error('Expected a number above 0.')
-    return compileBound('multipleOf', (number, divisor) => Number.isInteger(number / divisor))(value, place)
+    return compileBound('multipleOf', isMultiple)(value, place)
   },
   minItems: (value, place) => {
     const limit = readCount(value, place)
@@ -79,6 +79,12 @@ function compileValues (keyword: 'enum' | 'const', values: readonly unknown[], p
   if (values.some((value) => typeof value === 'object' && value !== null)) throw place.error('Expected texts, numbers, booleans and null.')
   const known = new Set(values)
   return (value) => known.has(value) || fail(keyword, value)
+}
+
+/** As decimals: the doubles of 19.99 and 0.01 are off by their last bit, and so is their quotient. */
+function isMultiple (number: number, divisor: number): boolean {
+  const off = Math.abs(number / divisor - Math.round(number / divisor)) / Math.abs(number / divisor)
+  return number % divisor === 0 || (!Number.isInteger(divisor) && off <= Number.EPSILON)
 }
 
 function compileBound (
