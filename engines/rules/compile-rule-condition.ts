@@ -5,7 +5,7 @@ import { type CompilePattern, createCompilePattern } from '../json-schema/compil
 import { spend } from '../json-schema/evaluation.ts'
 import { isTooLongForRegex } from '../operators/match-text.ts'
 import { findOperator, OPERATORS_WITHOUT_VALUE } from '../operators/property-operators.ts'
-import { propertyText, type PropertyTest, type ValueTest } from '../operators/property-test.ts'
+import { propertyText } from '../operators/property-test.ts'
 import { compileAddressRange } from './address-range.ts'
 import { type Place, RULE_LIMITS } from './rule-definition.ts'
 
@@ -26,8 +26,11 @@ export interface Bounds {
   mayFail: boolean
 }
 
+/** Undefined: a text is too long, or the steps are used up. Its opposite is not met either. */
+type Met = boolean | undefined
+
 export interface CompiledCondition {
-  test: (event: RuledEvent) => boolean
+  test: (event: RuledEvent) => Met
   boundsOf: (event: string) => Bounds
   /** It asks for the address, which not every stored event has. */
   usesAddress: boolean
@@ -59,6 +62,7 @@ export function compileCondition (place: Place): CompiledCondition {
 
 const ALWAYS: Bounds = { mayPass: true, mayFail: false }
 const UNKNOWN: Bounds = { mayPass: true, mayFail: true }
+const BOUNDS: ReadonlyMap<Met, Bounds> = new Map([[true, ALWAYS], [false, { mayPass: false, mayFail: true }]])
 
 function compileComparison (at: Place, pattern: CompilePattern): CompiledCondition {
   const field = at.fields('type', 'key', 'operator', 'value', 'negation')
@@ -67,8 +71,8 @@ function compileComparison (at: Place, pattern: CompilePattern): CompiledConditi
   if (type === 'ip') return negateIf(field('negation'), compileAddress(field))
   const test = compileTest(field, pattern)
   if (type === 'event') {
-    const passes = (event: string): boolean => test(event, 0)
-    const boundsOf = (event: string): Bounds => passes(event) ? ALWAYS : { mayPass: false, mayFail: true }
+    const passes = (event: string): Met => test(event, 0)
+    const boundsOf = (event: string): Bounds => BOUNDS.get(passes(event)) ?? UNKNOWN
     return negateIf(field('negation'), { test: ({ event }) => passes(event), boundsOf, usesAddress: false })
   }
   const rest = { boundsOf: () => UNKNOWN, usesAddress: false }
@@ -92,7 +96,7 @@ function compileAddress (field: (name: string) => Place): CompiledCondition {
 }
 
 /** Compiles operator and value; the test takes `ABSENT` for a property that is not there. */
-function compileTest (field: (name: string) => Place, pattern: CompilePattern): ValueTest {
+function compileTest (field: (name: string) => Place, pattern: CompilePattern): (actual: unknown, now: number) => Met {
   const operator = field('operator').value ?? 'exact'
   const value = field('value')
   const compile = typeof operator === 'string' ? findOperator(operator) : null
@@ -108,7 +112,7 @@ function compileTest (field: (name: string) => Place, pattern: CompilePattern): 
   return (actual, now) => {
     if (actual === ABSENT) return whenAbsent
     const compared = comparable(actual)
-    return (typeof compared !== 'string' || compared.length <= FREE_LENGTH || spend(compared.length)) && test(compared, now)
+    return typeof compared !== 'string' || compared.length <= FREE_LENGTH || spend(compared.length) ? test(compared, now) : undefined
   }
 }
 
@@ -127,16 +131,17 @@ function valuesOf (place: Place): Place[] {
 /** Patterns in the engine that schemas use, which take their time from the steps of the event. */
 function compileRegex (
   place: Place, { pattern, negated }: { pattern: CompilePattern, negated: boolean }
-): PropertyTest {
+): { test: (value: unknown) => Met, whenAbsent: boolean } {
   const patterns = valuesOf(place).map((each) => {
     const matches = typeof each.value === 'string' ? pattern(each.value) : 'Expected a regular expression.'
     if (typeof matches === 'string') throw each.error(matches)
     return matches
   })
-  // An event whose steps are used up passes neither a pattern nor its opposite.
-  const test: ValueTest = (value) => {
+  const test = (value: unknown): Met => {
     const text = propertyText(value)
-    return !isTooLongForRegex(text) && patterns.some((matches) => matches(text)) !== negated && spend(0)
+    if (isTooLongForRegex(text)) return undefined
+    const isMet = patterns.some((matches) => matches(text)) !== negated
+    return spend(0) ? isMet : undefined
   }
   return { test, whenAbsent: negated }
 }
@@ -153,7 +158,10 @@ function negateIf (place: Place, condition: CompiledCondition): CompiledConditio
   if (place.value === undefined || place.value === false) return condition
   if (place.value !== true) throw place.error('Expected true or false.')
   return {
-    test: (event) => !condition.test(event),
+    test: (event) => {
+      const met = condition.test(event)
+      return met === undefined ? undefined : !met
+    },
     boundsOf: (event) => {
       const { mayPass, mayFail } = condition.boundsOf(event)
       return { mayPass: mayFail, mayFail: mayPass }
@@ -162,12 +170,20 @@ function negateIf (place: Place, condition: CompiledCondition): CompiledConditio
   }
 }
 
+/** `decisive` as soon as one member is; undefined when none is, and one met a limit. */
+function decide (members: readonly CompiledCondition[], event: RuledEvent, decisive: boolean): Met {
+  let met: Met = !decisive
+  for (const { test } of members) {
+    const own = test(event)
+    if (own === decisive) return decisive
+    if (own === undefined) met = undefined
+  }
+  return met
+}
+
 function allOf (members: readonly CompiledCondition[]): CompiledCondition {
   return {
-    test: (event) => {
-      for (const { test } of members) if (!test(event)) return false
-      return true
-    },
+    test: (event) => decide(members, event, false),
     boundsOf: (event) => {
       const bounds = members.map(({ boundsOf }) => boundsOf(event))
       return { mayPass: bounds.every(({ mayPass }) => mayPass), mayFail: bounds.some(({ mayFail }) => mayFail) }
@@ -178,10 +194,7 @@ function allOf (members: readonly CompiledCondition[]): CompiledCondition {
 
 function anyOf (members: readonly CompiledCondition[]): CompiledCondition {
   return {
-    test: (event) => {
-      for (const { test } of members) if (test(event)) return true
-      return false
-    },
+    test: (event) => decide(members, event, true),
     boundsOf: (event) => {
       const bounds = members.map(({ boundsOf }) => boundsOf(event))
       return { mayPass: bounds.some(({ mayPass }) => mayPass), mayFail: bounds.every(({ mayFail }) => mayFail) }

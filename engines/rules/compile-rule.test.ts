@@ -102,6 +102,23 @@ t.test('rules run in order, each on what the ones before have left', async (t) =
   t.equal(run([remove, dropEmails], {}), null, 'nothing to do')
 })
 
+t.test('beyond a limit neither a comparison nor its opposite is met', async (t) => {
+  const fields = { properties: { note: 'z'.repeat(16_000), long: `ok${'z'.repeat(17_000)}` } }
+  const long = { type: 'property', key: 'long', operator: 'regex', value: 'ok' }
+  const costly = { type: 'property', key: 'note', operator: 'regex', value: '(?:foo|bar){100}' }
+  const after = { type: 'property', key: 'note', operator: 'icontains', value: 'y' }
+  const [isPaid, isNone] = [{ type: 'event', value: 'paid' }, { type: 'event', value: 'none' }]
+  const open: object[] = [
+    long, { type: 'AND', values: [isPaid, long] }, { type: 'OR', values: [long, isNone] }, costly,
+    { type: 'AND', values: [{ type: 'OR', values: [costly, isPaid] }, after] }
+  ]
+  for (const condition of open) {
+    t.notOk(passes(condition, fields), JSON.stringify(condition))
+    t.notOk(passes({ ...condition, negation: true }, fields), `not ${JSON.stringify(condition)}`)
+  }
+  t.ok(passes({ type: 'AND', negation: true, values: [long, isNone] }, fields), 'whatever the text, the name decides')
+})
+
 t.test('properties are kept out of persons and groups, too', async (t) => {
   const properties = {
     email: 'a@b.c', $ip: '192.0.2.77', n: 1, $set: { email: 'a@b.c', name: 'A', $ip: '2001:db8:1:2::3' },

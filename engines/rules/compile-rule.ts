@@ -68,7 +68,7 @@ export function compileRule (definition: unknown, key: HashKey): CompiledRule {
   const edits = actions.flatMap((action) => compileEdit(action, key) ?? [])
   const addressEdits = actions.flatMap((action) => compileAddressEdit(action, key) ?? [])
   return {
-    matches: sparesIdentity ? (event) => !IDENTITY_EVENTS.has(event.event) && condition.test(event) : condition.test,
+    matches: (event) => !(sparesIdentity && IDENTITY_EVENTS.has(event.event)) && condition.test(event) === true,
     boundsOf: (event) => sparesIdentity && IDENTITY_EVENTS.has(event) ? NEVER : condition.boundsOf(event),
     usesAddress: condition.usesAddress,
     drops,
