@@ -134,6 +134,10 @@ t.test('date operators compare instants, absolute and relative', async (t) => {
   check(t, [
     ['is_date_before', '2024-06-01', '2024-05-31', true],
     ['is_date_before', '2024-06-01', '2024-06-01', false],
+    ['is_date_before', '1900-01-01', '0001-01-01T00:00:00Z', true],
+    ['is_date_exact', '0099-12-31', '0099/12/31 00:00', true],
+    ['is_date_exact', '0099-12-31', '1999-12-31', false],
+    ['is_date_before', '2024-06-01', '0099-02-29', false],
     ['is_date_after', '2024-06-01', '2024-06-01T00:00:01Z', true],
     ['is_date_exact', '2024-06-01', '2024-06-01T00:00:00.000Z', true],
     ['is_date_exact', '2024-06-01T02:00:00+02:00', '2024-06-01 00:00', true],

@@ -136,9 +136,10 @@ const readDate = rememberTexts((text): { wall: number, milliseconds: number, off
   const match = DATE_TEXT.exec(text)
   if (match === null) return null
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '.', offset] = match
-  const wall = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second))
-  const date = new Date(wall)
-  // Date.UTC normalizes values out of range: 30 February would be March.
+  // Date.UTC takes the years 0 to 99 for 1900 to 1999.
+  const date = new Date(new Date(0).setUTCFullYear(Number(year), Number(month) - 1, Number(day)))
+  const wall = date.setUTCHours(Number(hour), Number(minute), Number(second))
+  // Values out of range are normalized: 30 February would be March.
   const exists = date.getUTCMonth() === Number(month) - 1 && date.getUTCHours() === Number(hour) &&
     Number(minute) < 60 && Number(second) < 60
   if (!exists) return { wall: Number.NaN, milliseconds: 0, offset: 0 }
