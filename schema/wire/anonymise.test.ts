@@ -23,6 +23,13 @@ t.test('the columns of an event follow', async (t) => {
   })
 })
 
+t.test('an id that is the name of a property is replaced in the list of names, too', async (t) => {
+  const row = { distinct_id: 'jo', properties: '{"jo":true}', property_types: 'eBjo\0pSjo\0gSjo\x01jo\0eSjoe', groups: { jo: 'jo' } }
+  t.match(anonymiseEvent(row, BY), {
+    properties: '{"r1":true}', property_types: 'eBr1\0pSr1\0gSr1\x01r1\0eSjoe', groups: { r1: 'r1' }
+  })
+})
+
 t.test('a project may have any number of erasures', async (t) => {
   const rows = Array.from({ length: 200_000 }, (_, at) =>
     ({ project_id: 1, salt: 's', hashes: [`h${at}`], requested_at: new Date(at) }))

@@ -2,7 +2,7 @@
 import { isExactNumber, parseStoredJson } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { fieldsOf, isFields } from '../../engines/fields.ts'
-import { EVENT_COLUMNS, type EventColumn, PROPERTY_ENTRY_SEPARATOR } from './event-row.ts'
+import { EVENT_COLUMNS, type EventColumn, GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR } from './event-row.ts'
 import { toDistinctId } from './identity.ts'
 
 export interface Anonymised {
@@ -33,11 +33,17 @@ export function idOf (text: string, { ids }: Anonymised): string {
   return Object.hasOwn(ids, text) ? ids[text] ?? text : text
 }
 
+/** The name of an entry; of a group's property, with its group type. */
+function mapNames (names: string, by: Anonymised): string {
+  return names.split(GROUP_TYPE_SEPARATOR).map((name) => idOf(name, by)).join(GROUP_TYPE_SEPARATOR)
+}
+
 const COLUMNS: readonly EventColumn[] = EVENT_COLUMNS
 const PROMOTED = COLUMNS.filter(({ promotes }) => promotes !== undefined)
 
 /** A row of `events`, as JSON has it, with the columns that follow from its properties. */
 export function anonymiseEvent (row: Readonly<Record<string, unknown>>, by: Anonymised): Record<string, unknown> {
+  const groups = Object.entries(fieldsOf(row.groups))
   const types = String(row.property_types).split(PROPERTY_ENTRY_SEPARATOR)
   const promoted = PROMOTED.map(({ name, promotes = '' }) =>
     [name, by.removed.includes(promotes) ? '' : idOf(String(row[name]), by)] as const)
@@ -46,7 +52,8 @@ export function anonymiseEvent (row: Readonly<Record<string, unknown>>, by: Anon
     ...Object.fromEntries(promoted),
     distinct_id: idOf(String(row.distinct_id), by),
     properties: stringifyJson(anonymiseValue(parseStoredJson(String(row.properties)), by)),
-    property_types: types.filter((entry) => entry.startsWith('g') || !by.removed.includes(entry.slice(2))).join(PROPERTY_ENTRY_SEPARATOR),
-    groups: Object.fromEntries(Object.entries(fieldsOf(row.groups)).map(([type, key]) => [type, idOf(String(key), by)]))
+    property_types: types.filter((entry) => entry.startsWith('g') || !by.removed.includes(entry.slice(2)))
+      .map((entry) => `${entry.slice(0, 2)}${mapNames(entry.slice(2), by)}`).join(PROPERTY_ENTRY_SEPARATOR),
+    groups: Object.fromEntries(groups.map(([type, key]) => [idOf(type, by), idOf(String(key), by)]))
   }
 }
