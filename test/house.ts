@@ -41,10 +41,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_150,
+  lines: 89_168,
   serverLines: 5_489,
   platformLines: 3_901,
-  trackedFiles: 1_743,
+  trackedFiles: 1_744,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,

@@ -1,4 +1,5 @@
 /** Requests to our own origin, as the user who is logged in. */
+import { readExactly } from './frame/json-text.ts'
 
 /** What the server, or the way to it, says about a request that failed. */
 export class ApiError extends Error {
@@ -45,7 +46,7 @@ export function whenLoggedOut (listener: () => void): void {
  */
 export async function request<T> (path: string, options: RequestOptions = {}): Promise<T> {
   const text = await (await send(path, options)).text()
-  return (text === '' ? undefined : JSON.parse(text)) as T
+  return (text === '' ? undefined : readExactly(text)) as T
 }
 
 /** Asks for an answer that goes on. @throws {ApiError} for an answer that is no success, and when none comes. */

@@ -1,18 +1,8 @@
 import { randomUUID } from 'node:crypto'
+import { isExactNumber, keepDigits } from './exact-number.ts'
 import { bodyError } from './read-body.ts'
 
-/** A number of JSON text with all its digits, as `JSON.rawJSON` makes it: `JSON.stringify` writes it as it was. */
-export interface ExactNumber {
-  readonly rawJSON: string
-}
-
-interface ExactJson {
-  isRawJSON: (value: unknown) => boolean
-  rawJSON: (text: string) => ExactNumber
-}
-
-/** Not yet in the types of the language. */
-const json = JSON as unknown as ExactJson
+export { type ExactNumber, isExactNumber, numberText } from './exact-number.ts'
 
 /**
  * Parses JSON text; `NaN` and `Infinity`, which some languages write, count as null.
@@ -125,10 +115,6 @@ function isDigit (code: number | undefined): boolean {
   return code !== undefined && code >= 0x30 && code <= 0x39
 }
 
-export function isExactNumber (value: unknown): value is ExactNumber {
-  return json.isRawJSON(value)
-}
-
 /** Fields of a body and of its events whose type decides what they mean. */
 const PLAIN_FIELDS = [
   'batch', 'properties', 'timestamp', 'sent_at', 'offset', 'project_id', '$set', '$set_once', '$unset', 'options', 'context', 'traits'
@@ -168,7 +154,7 @@ function isFields (value: unknown): value is Record<string, unknown> {
  */
 function parseExactly (text: string): unknown {
   try {
-    return JSON.parse(text, keepDigits as Parameters<typeof JSON.parse>[1]) as unknown
+    return JSON.parse(text, keepDigits) as unknown
   } catch (error) {
     // Too deep for the reviver, which the parser itself is not.
     if (error instanceof RangeError) return restoreNumbers(JSON.parse(markNumbers(text)))
@@ -179,23 +165,6 @@ function parseExactly (text: string): unknown {
 /** Parses JSON that we wrote ourselves, and keeps the digits of every long number in it. */
 export function parseStoredJson (text: string): unknown {
   return hasLongDigits(text, LONG_DIGITS) ? parseExactly(text) : JSON.parse(text)
-}
-
-function keepDigits (_key: string, value: unknown, { source }: { source?: string }): unknown {
-  if (typeof value !== 'number' || source === undefined || Number.isSafeInteger(value)) return value
-  return /^-?\d+$/.test(source) && numberText(value) !== source ? json.rawJSON(source) : value
-}
-
-/**
- * The text of a number, the same for equal numbers however they were sent (`1`, `1.0` and `1e0` are "1", -0 is "0"): a
- * whole number has all its digits, where JavaScript writes an exponent from 1e21 on; others are as JavaScript has them.
- */
-export function numberText (value: number | ExactNumber): string {
-  if (typeof value !== 'number') return value.rawJSON
-  const text = String(value)
-  if (!text.includes('e+')) return text
-  const [, first, rest = '', exponent] = /^(-?\d)(?:\.(\d+))?e\+(\d+)$/.exec(text) ?? []
-  return first === undefined ? text : first + rest.padEnd(Number(exponent), '0')
 }
 
 /** Prefix of the strings that stand for long numbers meanwhile; no client can know it. */

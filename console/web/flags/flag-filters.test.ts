@@ -33,6 +33,12 @@ t.test('a value that was shown in a text field and not touched stays the same', 
   }
 })
 
+t.test('a number that is written otherwise than JavaScript writes it is text, which is compared as such', async (t) => {
+  for (const text of ['1.10', '1e5', '-0', '1234567890123456789', '9007199254740993']) t.equal(readValue(text), text)
+  t.same(readValue('[1.10, 2, 1234567890123456789]'), ['1.10', 2, '1234567890123456789'])
+  t.same(['42', ' 0.5 ', '-1'].map(readValue), [42, 0.5, -1])
+})
+
 t.test('an element of a list is changed or removed', async (t) => {
   t.same(replaceAt(['a', 'b', 'c'], 1, 'x'), ['a', 'x', 'c'])
   t.same(replaceAt(['a', 'b', 'c'], 1, null), ['a', 'c'])

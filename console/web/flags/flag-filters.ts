@@ -136,14 +136,19 @@ export function writeValue (value: unknown): string {
   return JSON.stringify(value)
 }
 
-/** The value that a text field means: JSON if it is, else the text. */
+/** What a text field means: JSON if it is, else the text. A number not as JavaScript writes it (`1.10`) is text. */
 export function readValue (text: string): unknown {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text, (key, value: unknown, context?: { source?: string }) => {
+      const source = context?.source ?? (key === '' ? text.trim() : String(value))
+      return typeof value !== 'number' || (source === String(value) && !isRounded(value)) ? value : source
+    })
   } catch {
     return text
   }
 }
+
+const isRounded = (value: number): boolean => Number.isInteger(value) && !Number.isSafeInteger(value)
 
 /** Another list, with one element changed; null removes it. */
 export function replaceAt<T> (list: readonly T[], index: number, next: T | null): T[] {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { listDifferences, mergeChanges, readJson, toTextError } from './json-text.ts'
+import { listDifferences, mergeChanges, readExactly, readJson, toTextError } from './json-text.ts'
 
 t.test('an error of the API names its field by the names of the text', async (t) => {
   const fieldOf = (attr: string | null): string => toTextError({ message: 'no', attr }, 'schema__').field
@@ -46,4 +46,13 @@ t.test('a draft goes on from what somebody else stored, with only its own change
   t.same(mergeChanges<object>(base, mine, theirs), { name: 'Mine', active: true, groups: [{ rollout: 90 }], added: 2 })
   t.same(mergeChanges<object>(base, { ...base, groups: [{ rollout: 5 }] }, theirs), { ...theirs, groups: [{ rollout: 5 }] }, 'the draft wins where both changed a field')
   t.same(mergeChanges<object>(base, base, theirs), theirs)
+})
+
+t.test('whole numbers that a double cannot hold stay as they are', async (t) => {
+  const read = readExactly('{"id": 1234567890123456789, "share": 0.14285714285714285, "ids": [9007199254740993, 1]}')
+
+  t.equal(JSON.stringify(read), '{"id":1234567890123456789,"share":0.14285714285714285,"ids":[9007199254740993,1]}')
+  t.same(listDifferences(read, { ...Object(read), id: readExactly('1234567890123456790') }), [
+    { place: 'id', before: '1234567890123456789', after: '1234567890123456790' }
+  ])
 })

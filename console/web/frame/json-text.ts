@@ -1,4 +1,5 @@
 /** Handwritten JSON and its errors. */
+import { isExactNumber, keepDigits } from '../../../engines/body/exact-number.ts'
 import { isFields } from '../../../engines/fields.ts'
 
 export interface TextError {
@@ -20,10 +21,15 @@ export interface DraftLanguage {
   root: string
 }
 
+/** The value of JSON text; whole numbers that a double cannot hold keep their digits, also when written again. */
+export function readExactly (text: string): unknown {
+  return /\d{16}/.test(text) ? JSON.parse(text, keepDigits) : JSON.parse(text)
+}
+
 /** The value that a text means, or why it means none. */
 export function readJson (text: string): { value: unknown, error?: undefined } | { error: TextError } {
   try {
-    return { value: JSON.parse(text) }
+    return { value: readExactly(text) }
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause)
     return { error: { message: `This is not JSON: ${message.replace(/^JSON\.parse: |^JSON Parse error: /, '')}`, field: '' } }
@@ -54,7 +60,7 @@ export function listDifferences (one: unknown, other: unknown, limit = 20): Diff
 
   function compare (left: unknown, right: unknown, path: string[]): void {
     if (differences.length >= limit || JSON.stringify(left) === JSON.stringify(right)) return
-    if (!(isFields(left) && isFields(right)) && !(isListOfFields(left) && isListOfFields(right))) {
+    if (!(isObject(left) && isObject(right)) && !(isListOfFields(left) && isListOfFields(right))) {
       differences.push({ place: path.join(' › ') || 'the whole', before: textOf(left), after: textOf(right) })
       return
     }
@@ -73,8 +79,10 @@ export function mergeChanges<C extends object> (base: C, mine: C, theirs: C): C 
   return merged
 }
 
+const isObject = (value: unknown): value is Record<string, unknown> => isFields(value) && !('isRawJSON' in JSON && isExactNumber(value))
+
 function isListOfFields (value: unknown): value is object[] {
-  return Array.isArray(value) && value.every(isFields)
+  return Array.isArray(value) && value.every(isObject)
 }
 
 const textOf = (value: unknown): string | null => value === undefined ? null : JSON.stringify(value)
