@@ -12,8 +12,6 @@ export interface CanonicalToken {
   end: number
 }
 
-/** Longer statements than an analyst's session takes need no judging. */
-const MAX_BYTES = 1_048_576
 const PLAIN: SessionState = { database: 'default', settings: new Map() }
 /** Where the owner's tables are. Every other engine of databases is the engine's own, or leads to files or servers. */
 const DATABASES = "'Atomic', 'Ordinary'"
@@ -26,10 +24,9 @@ const DATABASES = "'Atomic', 'Ordinary'"
  * It is done twice: a text that is not written the same way again would be read differently from how it was meant.
  *
  * @param pool  Sessions for this work alone, whose settings no client can change.
- * @throws the engine's syntax error; {QueryError} 62 for a query too long or not stable.
+ * @throws the engine's syntax error; {QueryError} 62 for a query that is not stable.
  */
 export async function canonicalize (pool: SessionPool, sql: string, signal: AbortSignal) {
-  if (Buffer.byteLength(sql) > MAX_BYTES) throw new QueryError(62, `Syntax error: Max query size exceeded (${MAX_BYTES} bytes)`)
   const [first = '', second, ownDatabases = '', otherDatabases = ''] = await askEngine(pool, signal, `
     SELECT formatQuerySingleLine(${quoteString(sql)}) AS first, ifNull(formatQuerySingleLineOrNull(first), '') AS second,
       ${joinNames(`engine IN (${DATABASES})`)}, ${joinNames(`engine NOT IN (${DATABASES})`)} FROM system.databases`)

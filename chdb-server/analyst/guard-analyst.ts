@@ -165,6 +165,8 @@ function lowerSet (names: readonly string[]): Set<string> {
 
 /** Where tools such as Grafana put what somebody filters by: conditions by table, in the closing clause. */
 const SETTING = 'additional_table_filters'
+/** Each is put to the engine twice. */
+const MAX_FILTERS = 100
 
 /** Conditions that are added to every reading of a table. */
 type TableFilters = Array<{ table: string, condition: string }>
@@ -185,7 +187,7 @@ function takeTableFilters (tokens: readonly CanonicalToken[]) {
   for (let i = at + 3; i < end; i += 4) {
     const [table, colon, condition, comma] = tokens.slice(i, i + 4)
     const isPair = table?.kind === 'string' && colon?.text === ':' && condition?.kind === 'string' && (comma?.text === ',' || i + 3 === end)
-    if (!isPair) throw denied(`${SETTING} other than a map of literals`)
+    if (!isPair || filters.length === MAX_FILTERS) throw denied(`${SETTING} other than a map of at most ${MAX_FILTERS} literals`)
     filters.push({ table: readLiteral(table), condition: readLiteral(condition) })
   }
   // With the comma behind it, or the one before; or with the word of the clause.

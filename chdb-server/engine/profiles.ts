@@ -1,5 +1,6 @@
 import { totalmem } from 'node:os'
 import type { AllowList } from '../analyst/allow-list.ts'
+import type { User } from '../http/authenticate.ts'
 import { QueryError } from '../http/query-errors.ts'
 
 /** Values of engine settings, by name. */
@@ -25,11 +26,16 @@ const GIB = 1_073_741_824
 /** The rest is for the other processes of the stack and for the cache of the file system. */
 const SHARE_OF_MEMORY = 0.6
 
+/** Statements and forms may be long (lists of ids), but they are held in memory and read in one go. */
+export function maxStatementBytes (user: User): number {
+  return user === 'analyst' ? 1_048_576 : 16_777_216
+}
+
 /** Inserts and reads of the owner: the engine's defaults, but nothing may run indefinitely. */
 export const OWNER_PROFILE: Settings = {
   max_execution_time: '3600',
-  // As much as a statement may be here (`read-query-body.ts`): values of parameters count, too, as they come by SET.
-  max_query_size: '16777216',
+  // Values of parameters count, too, as they come by SET.
+  max_query_size: String(maxStatementBytes('owner')),
   // As on a server: a word that is no statement is a syntax error, and no SELECT of a column.
   implicit_select: '0',
   // Formatting on one thread streams as fast as any client reads here, with half the memory.
@@ -57,7 +63,7 @@ export const ANALYST_PROFILE: Settings = {
   result_overflow_mode: 'throw',
   output_format_parallel_formatting: '0',
   implicit_select: '0',
-  max_query_size: '1048576',
+  max_query_size: String(maxStatementBytes('analyst')),
   max_ast_elements: '50000',
   // Nothing below can be changed any more: 1 refuses writes, table functions that reach out, and SETs.
   readonly: '1'

@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import type { Logger } from '../json-log.ts'
 import type { EngineSession } from './engine.ts'
-import { buildInsertFrom } from '../statement/read-statement.ts'
+import { buildInsertFrom, LOGGED_CHARACTERS } from '../statement/read-statement.ts'
 import { quoteIdentifier, quoteString } from '../statement/sql-lexer.ts'
 import type { Spool } from './body-spool.ts'
 import type { QueryRecord } from './query-record.ts'
@@ -11,7 +11,6 @@ import type { QueryRecord } from './query-record.ts'
 const FLUSH_INTERVAL_MS = 7500
 /** Rows that wait for the next flush; beyond, the newest are dropped and counted: a log must not fill memory. */
 const MAX_WAITING_ROWS = 10_000
-const MAX_QUERY_CHARACTERS = 16_384
 /** The table may take this much disk; then its oldest days go. */
 const MAX_TABLE_BYTES = 268_435_456
 /** Queries of the owner are logged only when they took longer: programs poll. */
@@ -157,8 +156,9 @@ function toRow ({ startedAt, isWanted, mark, totalRows, ...columns }: QueryRecor
     eventTime: Math.floor((startedAt.getTime() + queryDurationMs) / 1000),
     queryStartTimeMicroseconds: startedAt.toISOString().slice(0, 23).replace('T', ' '),
     queryDurationMs: Math.round(queryDurationMs),
-    query: columns.query.slice(0, MAX_QUERY_CHARACTERS),
     queryKind: queryKind.charAt(0) + queryKind.slice(1).toLowerCase()
   }
-  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name.replaceAll(/[A-Z]/g, (char) => `_${char.toLowerCase()}`), value]))
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [
+    name.replaceAll(/[A-Z]/g, (char) => `_${char.toLowerCase()}`), typeof value === 'string' ? value.slice(0, LOGGED_CHARACTERS) : value
+  ]))
 }

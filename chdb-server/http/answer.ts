@@ -155,15 +155,14 @@ export class Answer {
   }
 
   #createEncoder (): Encoder | undefined {
-    const accepted = String(this.#request.headers['accept-encoding'] ?? '').toLowerCase()
+    const accepted = readAccepted(String(this.#request.headers['accept-encoding'] ?? ''))
     const level = this.compressionLevel
     const choose = (name: string): boolean => {
-      const offered = new RegExp(`(^|[ ,])${name}\\s*(;\\s*q=(?!0(\\.0*)?\\s*(,|$))[^,]*)?\\s*(,|$)`).test(accepted)
-      if (offered) {
+      if (accepted.has(name)) {
         this.setHeader('Content-Encoding', name)
         this.setHeader('Vary', 'Accept-Encoding')
       }
-      return offered
+      return accepted.has(name)
     }
     if (choose('zstd')) return zlib.createZstdCompress({ params: { [zlib.constants.ZSTD_c_compressionLevel]: Math.min(level, 9) } })
     if (choose('gzip')) return zlib.createGzip({ level: Math.min(level, 9) })
@@ -171,6 +170,12 @@ export class Answer {
     if (choose('br')) return zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: Math.min(level, 5) } })
     return undefined
   }
+}
+
+/** The compressions that an Accept-Encoding names and does not rule out. It may be as long as all headers together. */
+export function readAccepted (header: string): Set<string> {
+  const offers = header.toLowerCase().split(',').map((offer) => offer.split(';').map((part) => part.trim()))
+  return new Set(offers.flatMap(([name = '', weight = '']) => /^q=0(\.0*)?$/.test(weight) ? [] : [name]))
 }
 
 /**

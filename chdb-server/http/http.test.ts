@@ -5,6 +5,8 @@ import zlib from 'node:zlib'
 import t from 'tap'
 import { readBlocks } from '../testing/read-blocks.ts'
 import { startTestServer, TEST_PASSWORDS } from '../testing/start-test-server.ts'
+import { LINEAR_GROWTH, measureGrowth } from '../testing/cpu-time.ts'
+import { readAccepted } from './answer.ts'
 
 const server = await startTestServer(t)
 interface PlainAnswer { status: number, text: string, headers: http.IncomingHttpHeaders }
@@ -137,6 +139,12 @@ t.test('compresses results as the client accepts, when it asks', async (t) => {
   t.equal(unknown.headers['content-encoding'], undefined)
 })
 
+t.test('reads of what a client accepts no more than its length', async (t) => {
+  t.same([...readAccepted('GZIP;q=0.5, deflate ; q=0.0,br;q=0,zstd')], ['gzip', 'zstd'])
+  const growth = measureGrowth((size) => { readAccepted(`zstd${' '.repeat(size)}x`) }, 200_000)
+  t.ok(growth < LINEAR_GROWTH, `${growth} times the CPU`)
+})
+
 t.test('reads compressed statements', async (t) => {
   const { gzipSync: gzip, deflateSync: deflate, brotliCompressSync: br, zstdCompressSync: zstd } = zlib
   for (const [name, encode] of Object.entries({ gzip, deflate, br, zstd })) {
@@ -243,6 +251,10 @@ t.test('reads query and parameters from a form, and text of any length from it',
 
   t.equal((await server.ask('', { body, headers })).text, '300000\t7\n')
   t.equal((await server.ask('', { body, headers, user: 'analyst' })).text, '300000\t7\n')
+  const longer = { body: Buffer.concat([body, Buffer.alloc(1_000_000)]), headers, user: 'analyst' }
+  t.match(await server.ask('', longer), { code: 229 })
+  t.match(await server.ask('SELECT '.padEnd(1_300_000), { user: 'analyst' }), { code: 229 }, 'on the connection of one refused half-way')
+  t.match(await server.ask(`INSERT INTO shop.t VALUES ${'(1),'.repeat(300_000)}`, { user: 'analyst' }), { code: 164 })
   t.match(await server.ask('', { body: body.subarray(0, 1000), headers }), { code: 36, status: 400 })
 })
 

@@ -3,9 +3,6 @@ import type { IncomingMessage } from 'node:http'
 import { QueryError } from './query-errors.ts'
 import { decodeBody } from './read-query-body.ts'
 
-/** As a server's `http_max_multipart_form_data_size`, but held in memory. */
-const MAX_FORM_BYTES = 16_777_216
-
 /** The type of a form's body, with its boundary; undefined when the body is none. */
 export function formType (request: IncomingMessage): string | undefined {
   const type = request.headers['content-type'] ?? ''
@@ -17,12 +14,16 @@ export function formType (request: IncomingMessage): string | undefined {
  *
  * @throws {QueryError} 36 for a body that is no form, 229 for one too long, 344 for files: external tables.
  */
-export async function readForm (request: IncomingMessage, type: string, query: URLSearchParams): Promise<void> {
+export async function readForm (
+  request: IncomingMessage, type: string, query: URLSearchParams, maxBytes: number
+): Promise<void> {
   const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of decodeBody(request) as AsyncIterable<Buffer>) {
+  // Whoever sends too much is to read the refusal: the connection stays.
+  const body: AsyncIterable<Buffer> = decodeBody(request).iterator({ destroyOnReturn: false })
+  for await (const chunk of body) {
     bytes += chunk.length
-    if (bytes > MAX_FORM_BYTES) throw new QueryError(229, `Form is too large: more than ${MAX_FORM_BYTES} bytes`)
+    if (bytes > maxBytes) throw new QueryError(229, `Form is too large: more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   const form = await new Response(Buffer.concat(chunks), { headers: { 'content-type': type } }).formData()

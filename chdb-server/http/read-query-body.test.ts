@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { formType, readForm } from './read-form.ts'
-import { findInsertData } from './read-query-body.ts'
+import { findInsertData, readBody } from './read-query-body.ts'
 
 t.test('finds head, settings, format and rows of an insert', async (t) => {
   const cases: Array<[string, string, string, string, string]> = [
@@ -50,11 +50,37 @@ const request = (body: string, type?: string): IncomingMessage =>
   Object.assign(Readable.from([Buffer.from(body)]), { headers: { 'content-type': type } }) as unknown as IncomingMessage
 const field = (name: string, value: string): string => `--7Ka91Qe\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
 
+const inPieces = (body: string, bytes: number): IncomingMessage => {
+  const starts = Array.from({ length: Math.ceil(body.length / bytes) }, (_, i) => i * bytes)
+  const pieces = starts.map((start) => Buffer.from(body.slice(start, start + bytes)))
+  return Object.assign(Readable.from(pieces), { headers: {} }) as unknown as IncomingMessage
+}
+
+t.test('looks for the rows of an insert once, in however many pieces a body comes', async (t) => {
+  const body = `INSERT INTO t (${'a,'.repeat(500_000)}`
+  const cpuOf = async (bytes: number): Promise<number> => {
+    const before = process.cpuUsage()
+    t.match(await readBody(inPieces(body, bytes), { queryInUrl: '' }, 2_000_000), { kind: 'statement', text: body })
+    return process.cpuUsage(before).user / 1000
+  }
+
+  const whole = await cpuOf(body.length)
+  const pieces = await cpuOf(4096)
+  t.ok(pieces < 10 * whole, `${pieces} ms in pieces, ${whole} ms as a whole`)
+})
+
+t.test('refuses a statement beyond its limit while it reads it, the URL included', async (t) => {
+  const long = inPieces('SELECT '.padEnd(1_000_000), 1000)
+  await t.rejects(readBody(long, { queryInUrl: '' }, 10_000), { code: 229 })
+  t.equal(long.readableEnded, false)
+  await t.rejects(readBody(request('1'), { queryInUrl: 'SELECT '.padEnd(10_000) }, 10_000), { code: 229 })
+})
+
 t.test('reads the fields of a form, whatever stands in them', async (t) => {
   const value = "['a@b.com','--b','x\r\n\r\ny', 'ü\u0000']"
   const body = field('query', 'SELECT {x:Array(String)}') + field('param_x', value) + field('empty', '') + '--7Ka91Qe--\r\n'
   const query = new URLSearchParams({ database: 'shop' })
-  await readForm(request(body), 'Multipart/Form-Data; charset=UTF-8; boundary="7Ka91Qe"', query)
+  await readForm(request(body), 'Multipart/Form-Data; charset=UTF-8; boundary="7Ka91Qe"', query, 1000)
 
   t.same([...query], [['database', 'shop'], ['query', 'SELECT {x:Array(String)}'], ['param_x', value], ['empty', '']])
 })
@@ -67,7 +93,7 @@ t.test('refuses a form that is cut off, names nothing, or brings a file', async 
     [field('query', 'SELECT 1') + '--7Ka91Qe--', '', 36], [file, '; boundary=7Ka91Qe', 344]
   ]
   for (const [body, boundary, code] of cases) {
-    await t.rejects(readForm(request(body), `multipart/form-data${boundary}`, new URLSearchParams()), { code }, body)
+    await t.rejects(readForm(request(body), `multipart/form-data${boundary}`, new URLSearchParams(), 1000), { code }, body)
   }
 })
 

@@ -38,8 +38,6 @@ interface InsertSplit {
 
 /** A head longer than this holds no INSERT that the engine would take (its own limit is 256 KiB). */
 const MAX_INSERT_HEAD_BYTES = 262_144
-/** Statements may be long (lists of ids), but they are held in memory. */
-const MAX_STATEMENT_BYTES = 16_777_216
 
 /**
  * Reads as much of the body as is needed to know what the query is.
@@ -50,7 +48,7 @@ const MAX_STATEMENT_BYTES = 16_777_216
  * @throws {QueryError} 229 for a statement that is too long, 344 for a compression the server cannot undo.
  */
 export async function readBody (
-  request: IncomingMessage, { queryInUrl }: Pick<QueryRequest, 'queryInUrl'>
+  request: IncomingMessage, { queryInUrl }: Pick<QueryRequest, 'queryInUrl'>, maxBytes: number
 ): Promise<QueryBody> {
   const encoding = readEncoding(request)
   const inUrl = Buffer.from(queryInUrl, 'utf8')
@@ -62,22 +60,27 @@ export async function readBody (
     return toInsert(inUrl, split, { head: Buffer.alloc(0), expectedBytes, ...rows })
   }
 
-  let text = inUrl.length > 0 ? Buffer.concat([inUrl, Buffer.from('\n')]) : inUrl
+  const pieces: Buffer[] = inUrl.length > 0 ? [inUrl, Buffer.from('\n')] : []
+  let bytes = inUrl.length
+  let isSearched = false
   const iterator = (decodeBody(request) as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   for (;;) {
     const next = await iterator.next()
-    if (next.done !== true) text = Buffer.concat([text, next.value])
-    if (next.done === true || text.length >= MAX_INSERT_HEAD_BYTES) {
+    if (next.done !== true) {
+      pieces.push(next.value)
+      bytes += next.value.length
+    }
+    if (!isSearched && (next.done === true || bytes >= MAX_INSERT_HEAD_BYTES)) {
+      isSearched = true
+      const text = Buffer.concat(pieces)
       const whole = findSplit(text)
       if (whole !== undefined) {
         const head = text.subarray(whole.dataStart)
         return toInsert(text, whole, { head, stream: iterate(iterator), encoding: undefined, expectedBytes: 0 })
       }
     }
-    if (next.done === true) return { kind: 'statement', text: text.toString('utf8') }
-    if (text.length > MAX_STATEMENT_BYTES) {
-      throw new QueryError(229, `Query is too large: more than ${MAX_STATEMENT_BYTES} bytes besides the INSERT data`)
-    }
+    if (bytes > maxBytes) throw new QueryError(229, `Query is too large: more than ${maxBytes} bytes besides the INSERT data`)
+    if (next.done === true) return { kind: 'statement', text: Buffer.concat(pieces).toString('utf8') }
   }
 }
 

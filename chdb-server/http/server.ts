@@ -7,7 +7,7 @@ import { holdInserts, runInsert } from '../insert/run-insert.ts'
 import { Answer } from './answer.ts'
 import { analystDatabase } from '../analyst/guard-analyst.ts'
 import { parseRequest } from './parse-request.ts'
-import { vetAnalystSettings } from '../engine/profiles.ts'
+import { maxStatementBytes, vetAnalystSettings } from '../engine/profiles.ts'
 import { OVERDUE_MS } from '../engine/session-pool.ts'
 import { startRecord, writeProgress } from '../engine/query-record.ts'
 import { readBody } from './read-query-body.ts'
@@ -104,7 +104,7 @@ async function handleQuery (
   })
   try {
     const type = formType(request)
-    if (type !== undefined) await readForm(request, type, url.searchParams)
+    if (type !== undefined) await readForm(request, type, url.searchParams, maxStatementBytes(user))
     const params = parseRequest(request, url)
     answer.setHeader('X-ClickHouse-Query-Id', params.queryId)
     answer.setHeader('X-ClickHouse-Timezone', params.settings.get('session_timezone') ?? parts.storage.engine.timezone)
@@ -137,6 +137,8 @@ async function handleQuery (
     if (parts.gate.closing !== undefined && !answer.started) answer.setHeader('Connection', 'close')
     Object.assign(record, { exceptionCode: told.code, exception: told.text.trimEnd() })
     answer.fail(told)
+    // The next request of the connection stands behind a body that was refused half-way.
+    request.unpipe().removeAllListeners('readable').resume()
   }
   parts.queries.running.unanswered--
   parts.queries.queryLog.add({ ...record, resultBytes: answer.bytes, queryDurationMs: performance.now() - startedAt })
@@ -190,7 +192,7 @@ function tellError (error: unknown, { reason }: AbortSignal, version: string): E
 }
 
 async function runQuery (parts: ServerParts, query: Query, request: IncomingMessage): Promise<void> {
-  const body = await readBody(request, query.request)
+  const body = await readBody(request, query.request, maxStatementBytes(query.user))
   if (body.kind === 'statement') {
     query.record.query = body.text
     await runStatement(parts, query, body.text)

@@ -20,10 +20,14 @@ export function normalizeTimes (
   sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>
 ): ReadonlyMap<string, string> {
   const changed = new Map(params)
+  // A name may stand in many places, and its value may be long.
+  const seen = new Set<string>()
   for (const { name, type } of findParams(sql, tokens)) {
     const value = params.get(name)
     const [, list, inner, fine] = TIME_TYPE.exec(type.join('')) ?? []
-    if (value === undefined || inner === undefined) continue
+    const kind = [name, list, fine].join()
+    if (value === undefined || inner === undefined || seen.has(kind)) continue
+    seen.add(kind)
     const write = (text: string): string => toSeconds(text, { fractions: fine !== undefined })
     changed.set(name, list === undefined ? write(value) : value.replaceAll(QUOTED, (_, text: string) => `'${write(text)}'`))
   }

@@ -1,5 +1,8 @@
 import t from 'tap'
-import { buildSelectInto, readStatement, type Statement } from './read-statement.ts'
+import { LINEAR_GROWTH, measureGrowth } from '../testing/cpu-time.ts'
+import { normalizeTimes } from './adapt-to-engine.ts'
+import { buildSelectInto, fillParams, readStatement, type Statement } from './read-statement.ts'
+import { fillServerFacts } from './server-facts.ts'
 
 t.test('knows what a statement does', async (t) => {
   const cases: Array<[string, Statement['kind']]> = [
@@ -59,4 +62,21 @@ t.test('refuses what a server would not take, or what would reach past the serve
   for (const [sql, code] of cases) t.throws(() => readStatement(sql), { code }, sql)
   t.doesNotThrow(() => readStatement("SELECT ';', '; DROP', $$;$$ -- ; x"))
   t.doesNotThrow(() => readStatement("SELECT 'INTO OUTFILE' AS outfile"))
+})
+
+t.test('takes no more than the length of a statement, and of the values in it', async (t) => {
+  const cases: Record<string, (size: number) => void> = {
+    'names of the user': (size) => fillServerFacts(readStatement(`SELECT ${'user(),'.repeat(size / 7)} 1`), 'analyst', '/'),
+    'a long value in many places': (size) => {
+      const sql = `SELECT ${'{a:String},{b:Array(DateTime)},'.repeat(size / 100)} 1`
+      const { tokens } = readStatement(sql)
+      const params = new Map([['a', 'x'.repeat(size)], ['b', `[${"'2026-01-01',".repeat(size / 13)}]`]])
+      t.ok(fillParams(sql, tokens, params).length < 3 * size)
+      normalizeTimes(sql, tokens, params)
+    }
+  }
+  for (const [name, work] of Object.entries(cases)) {
+    const growth = measureGrowth(work, 800_000)
+    t.ok(growth < LINEAR_GROWTH, `${name}: ${growth} times the CPU`)
+  }
 })

@@ -122,15 +122,19 @@ export function findParams (sql: string, tokens: readonly SqlToken[]) {
   })
 }
 
+/** As much as the query log keeps, in characters. Each place of a parameter may stand for a much longer value. */
+export const LOGGED_CHARACTERS = 16_384
+
 /**
- * The statement with the values of its parameters in their places, as a server writes it into its log. To be read and
- * counted: it is never run.
+ * The statement with the values of its parameters in their places, as a server writes it into its log; behind what the
+ * log keeps, the places stay empty. To be read and counted: it is never run.
  */
 export function fillParams (sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>): string {
   let text = ''
   let at = 0
   for (const { name, type, start, end } of findParams(sql, tokens)) {
     const value = params.get(name)
+    if (text.length > LOGGED_CHARACTERS) break
     if (end === undefined || value === undefined) continue
     text += sql.slice(at, start) + (PLAIN.test(type[0] ?? '') ? value : quoteString(unescapeSql(value)))
     at = end

@@ -100,14 +100,16 @@ function nameOf (sql: string, token: SqlToken | undefined): string {
 
 /** Tokens keep their texts, which is what is read of them from here on; the format moves with the text. */
 function applyEdits (statement: Statement, edits: Edits): Statement {
-  let { sql, format } = statement
-  for (const { start, end, text } of edits.toReversed()) {
-    sql = sql.slice(0, start) + text + sql.slice(end)
-    const by = text.length - (end - start)
-    if (format === undefined || format.start < end) continue
-    format = { ...format, start: format.start + by, end: format.end + by }
+  const { format } = statement
+  const pieces: string[] = []
+  let [at, by] = [0, 0]
+  for (const { start, end, text } of edits) {
+    pieces.push(statement.sql.slice(at, start), text)
+    if (format !== undefined && format.start >= end) by += text.length - (end - start)
+    at = end
   }
-  return { ...statement, sql, format }
+  const sql = pieces.join('') + statement.sql.slice(at)
+  return { ...statement, sql, format: format && { ...format, start: format.start + by, end: format.end + by } }
 }
 
 /** As a server writes them: the owner may do everything, an analyst reads what the owner made. */
