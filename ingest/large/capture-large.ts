@@ -118,7 +118,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   async function publish ({ taken, frames, updates, letters }: LargeBodyResult, requestId: string): Promise<void> {
     await Promise.all([
       publishFrames(frames, requestId),
-      ...updates.map(async (joined) => await persons.appendJoined(joined)),
+      ...updates.map(async (joined) => await persons.appendJoined(taken.projectId, joined)),
       publishLetters(letters),
       ...taken.warnings === null ? [] : [warnings.add(taken.projectId, taken.warnings)]
     ])

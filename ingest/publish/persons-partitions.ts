@@ -33,47 +33,38 @@ export function encodeUpdate (update: PersonsUpdate): EncodedUpdate {
   }
 }
 
-/** Updates of one partition as a message carries them, in their order. */
+/** Updates of one project as a message carries them, in their order. */
 export interface JoinedUpdates {
   partition: number
   /** In memory of its own, so that it crosses threads without a copy. */
   payload: Uint8Array
   /** The group types that they give an index. */
-  announces: GroupTypeName[]
-}
-
-interface GroupTypeName {
-  projectId: number
-  groupType: string
+  announces: string[]
 }
 
 /** Joins the updates of a large body where it is taken: for the event loop there are messages then, not updates. */
 export class UpdateJoiner {
-  readonly #open = new Map<number, Open>()
   readonly #joined: JoinedUpdates[] = []
+  #open: Texts & Omit<JoinedUpdates, 'payload'> | null = null
 
   append (update: EncodedUpdate): void {
-    const { partition, projectId, announces } = update
-    let open = this.#open.get(partition)
-    if (open !== undefined && !hasRoom(open, update)) {
-      this.#close(partition, open)
-      open = undefined
-    }
-    if (open === undefined) this.#open.set(partition, open = { updates: [], bytes: 0, announces: [] })
-    add(open, update)
-    if (announces !== null) open.announces.push({ projectId, groupType: announces })
+    const { partition, announces } = update
+    if (this.#open !== null && !hasRoom(this.#open, update)) this.finish()
+    this.#open ??= { partition, announces: [], updates: [], bytes: 0 }
+    add(this.#open, update)
+    if (announces !== null) this.#open.announces.push(announces)
   }
 
   /** All that was appended. */
   finish (): JoinedUpdates[] {
-    for (const [partition, open] of this.#open) this.#close(partition, open)
+    if (this.#open !== null) {
+      const { updates, bytes, ...rest } = this.#open
+      const payload = Buffer.allocUnsafeSlow(bytes + 1)
+      payload.write(joinTexts(updates))
+      this.#joined.push({ ...rest, payload })
+      this.#open = null
+    }
     return this.#joined
-  }
-
-  #close (partition: number, { updates, bytes, announces }: Open): void {
-    const payload = Buffer.allocUnsafeSlow(bytes + 1)
-    payload.write(joinTexts(updates))
-    this.#joined.push({ partition, payload, announces })
   }
 }
 
@@ -82,10 +73,6 @@ interface Texts {
   updates: string[]
   /** With a comma or bracket before each. */
   bytes: number
-}
-
-interface Open extends Texts {
-  announces: GroupTypeName[]
 }
 
 function hasRoom ({ bytes }: Texts, update: EncodedUpdate): boolean {
@@ -105,8 +92,8 @@ function joinTexts (updates: readonly string[]): string {
 export interface PersonsPartitions {
   /** Adds an update to the next message of its partition; the promise resolves with that message. */
   append (update: EncodedUpdate): Promise<void>
-  /** Adds a message behind all that its partition has; the promise resolves with it. */
-  appendJoined (joined: JoinedUpdates): Promise<void>
+  /** Adds a message behind all that the partition has of its project; the promise resolves with it. */
+  appendJoined (projectId: number, joined: JoinedUpdates): Promise<void>
   /** Whether a message that gives this group type its index has arrived. */
   isAnnounced (projectId: number, groupType: string): boolean
 }
@@ -124,8 +111,9 @@ interface Group extends Texts {
 const MAX_ANNOUNCED = 10_000
 
 /**
- * Publishes persons updates. Order matters for them, so a partition has one message in flight at a time, and what
- * comes meanwhile shares the next one.
+ * Publishes persons updates. Their order matters within a project, so a partition has one message in flight at a time,
+ * and what comes meanwhile shares the next one. Projects with joined messages take turns beside that, a message each:
+ * a large body may bring a hundred, and updates of other projects do not wait for them.
  */
 export function createPersonsPartitions (options: PersonsPartitionsOptions): PersonsPartitions {
   const partitions = Array.from({ length: PERSONS_PARTITIONS }, (_, partition) =>
@@ -142,10 +130,10 @@ export function createPersonsPartitions (options: PersonsPartitionsOptions): Per
       }
       return done
     },
-    appendJoined ({ partition, payload, announces }) {
-      const done = (partitions[partition] as Partition).appendJoined(payload)
+    appendJoined (projectId, { partition, payload, announces }) {
+      const done = (partitions[partition] as Partition).appendJoined(projectId, payload)
       if (announces.length > 0) {
-        done.then(() => { for (const { projectId, groupType } of announces) remember(projectId, groupType) }, () => {})
+        done.then(() => { for (const groupType of announces) remember(projectId, groupType) }, () => {})
       }
       return done
     },
@@ -161,46 +149,55 @@ export function createPersonsPartitions (options: PersonsPartitionsOptions): Per
 type Partition = ReturnType<typeof createPartition>
 
 function createPartition (subject: string, { publish, nextMessageId }: PersonsPartitionsOptions) {
-  const waiting: Group[] = []
+  const shared: Group[] = []
+  /** By project, in the order of their turns: joined messages that wait, and what came behind them. */
+  const lanes = new Map<number, Group[]>()
   let isSending = false
 
   return {
     append (update: EncodedUpdate): Promise<void> {
-      const last = waiting.at(-1)
-      const group = last?.payload === null && hasRoom(last, update) ? last : open(null)
+      const queue = lanes.get(update.projectId) ?? shared
+      const last = queue.at(-1)
+      const group = last?.payload === null && hasRoom(last, update) ? last : open(queue, null)
       add(group, update)
-      sendSoon()
       return group.done
     },
-    appendJoined (payload: Uint8Array): Promise<void> {
-      const { done } = open(payload)
-      sendSoon()
-      return done
+    appendJoined (projectId: number, payload: Uint8Array): Promise<void> {
+      const lane = lanes.get(projectId) ?? []
+      lanes.set(projectId, lane)
+      return open(lane, payload).done
     }
   }
 
-  function open (payload: Uint8Array | null): Group {
+  function open (queue: Group[], payload: Uint8Array | null): Group {
     const { promise: done, resolve, reject } = Promise.withResolvers<void>()
     // Anyone who appended awaits it; a request that failed for another reason does not, and that is no error of its
     // own.
     done.catch(() => {})
     const group = { updates: [], bytes: 0, payload, done, resolve, reject }
-    waiting.push(group)
+    queue.push(group)
+    // At the end of the turn, so that updates of requests that came together travel together.
+    if (!isSending) setImmediate(() => { void sendAll() })
+    isSending = true
     return group
   }
 
-  function sendSoon (): void {
-    if (isSending) return
-    isSending = true
-    // At the end of the turn, so that updates of requests that came together travel together.
-    setImmediate(() => { void sendAll() })
-  }
-
   async function sendAll (): Promise<void> {
-    for (let group = waiting.shift(); group !== undefined; group = waiting.shift()) {
-      const payload = group.payload ?? Buffer.from(joinTexts(group.updates))
-      await publish({ subject, id: nextMessageId(), headers: {}, payload }).then(group.resolve, group.reject)
+    while (shared.length + lanes.size > 0) {
+      // Chosen first: what its project had before the lane was opened is among what is sent before it.
+      const [turn] = lanes
+      for (const group of shared.splice(0)) await send(group)
+      if (turn === undefined) continue
+      const [projectId, lane] = turn
+      for (const group of lane.splice(0, 1)) await send(group)
+      lanes.delete(projectId)
+      if (lane.length > 0) lanes.set(projectId, lane)
     }
     isSending = false
+  }
+
+  async function send ({ updates, payload, resolve, reject }: Group): Promise<void> {
+    const message = { subject, id: nextMessageId(), headers: {}, payload: payload ?? Buffer.from(joinTexts(updates)) }
+    await publish(message).then(resolve, reject)
   }
 }
