@@ -28,14 +28,14 @@ const servers = [`127.0.0.1:${dns.address().port}`]
 for (const allowed of ['', '10.0.0.8']) {
   t.test(`names whose servers are silent delay no other one; an address from DNS is checked (allowed: ${allowed})`, async (t) => {
     const resolve = createResolve({ likeMachine: allowed !== '', servers, etc: t.testdir({}) })
-    const agent = createGuardedAgent({ allowed, connectTimeoutMs: 1000, resolve })
-    t.teardown(async () => await agent.destroy())
-    const silent = [1, 2, 3, 4].map(async (at) => await request(`http://silent${at}.example/`, { dispatcher: agent }))
+    const agent = createGuardedAgent({ allowed, connectTimeoutMs: 60_000, resolve })
+    let ended = 0
+    const silent = [1, 2, 3, 4].map(async (at) => await request(`http://silent${at}.example/`, { dispatcher: agent }).finally(() => ended++))
     const failed = Promise.all(silent.map(async (each) => { await t.rejects(each) }))
-    const before = performance.now()
     await lookup('localhost')
     await t.rejects(request('http://inside.example/', { dispatcher: agent }), { code: 'MILLRACE_ADDRESS_REFUSED', message: /^10\.0\.0\.7 is a private/ })
-    t.ok(performance.now() - before < 900, 'no lookup waits')
+    t.equal(ended, 0, 'no lookup waits')
+    await agent.destroy()
     await failed
   })
 }

@@ -51,7 +51,7 @@ t.test('an upgrade to the next release under load, process by process, loses not
   await oldIngest.end()
   await load.more(500)
   const acknowledged = await load.stop()
-  await waitUntilStored(stores, 30_000)
+  await waitUntilStored(stores)
 
   const select = async <T>(query: string): Promise<T[]> =>
     await (await stores.clickhouse.client.query({ query, format: 'JSONEachRow' })).json<T>()
