@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { fieldsOf, isFields } from '../../engines/fields.ts'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { chunksOf, type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { decodeContent } from '../../schema/wire/dead-letter-message.ts'
 import { purgeDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
@@ -28,9 +28,6 @@ export interface Erasure {
   /** The record of an erasure that a restored backup does not have. */
   again?: ErasureRow
 }
-
-/** Ids per query: they are sent in the URL, which servers limit to a megabyte. */
-export const CHUNK_IDS = 1000
 
 /** How often it is counted at most; persons who keep getting ids must not prevent their erasure. */
 const COUNTS = 3
@@ -76,14 +73,16 @@ async function countLater (
     return toFound({ events: Number(row?.events) })
   }
   const later = { events: 0, warning_samples: 0, notifications: await countQueued(sql, projectId, ids) }
-  for (let at = 0; at < ids.length || at < uuids.length; at += CHUNK_IDS) {
-    const [row] = await queryRows<{ events: string, samples: string }>(clickhouse, `
-      SELECT (SELECT count() FROM events WHERE project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)} SETTINGS final = 1) AS events,
-        (SELECT count() FROM ingestion_warnings_by_source WHERE project_id = {project: UInt32}
-          AND (hasAny(samples.distinct_id, {ids: Array(String)}) OR hasAny(samples.value, {ids: Array(String)}))) AS samples`,
-    { project: projectId, uuids: uuids.slice(at, at + CHUNK_IDS), ids: ids.slice(at, at + CHUNK_IDS) })
-    later.events += Number(row?.events)
-    later.warning_samples += Number(row?.samples)
+  for (const some of chunksOf(uuids)) {
+    const [row] = await queryRows<{ count: string }>(clickhouse, `
+      SELECT count() AS count FROM events WHERE project_id = {project: UInt32} AND person_id IN {some: Array(UUID)} SETTINGS final = 1`, { project: projectId, some })
+    later.events += Number(row?.count)
+  }
+  for (const some of chunksOf(ids)) {
+    const [row] = await queryRows<{ count: string }>(clickhouse, `
+      SELECT count() AS count FROM ingestion_warnings_by_source WHERE project_id = {project: UInt32}
+        AND (hasAny(samples.distinct_id, {some: Array(String)}) OR hasAny(samples.value, {some: Array(String)}))`, { project: projectId, some })
+    later.warning_samples += Number(row?.count)
   }
   return toFound(later)
 }

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { ZipFile } from 'yazl'
 import { invalidField } from '../../engines/errors.ts'
 import { isFields } from '../../engines/fields.ts'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { chunksOf, type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { decodeContent } from '../../schema/wire/dead-letter-message.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
@@ -119,16 +119,13 @@ const FILES: Readonly<Record<string, (deps: HandOutDeps, found: ErasedPersons) =
 
 const OWN = 'project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}'
 
-/** Uuids per query: they are sent in the URL. */
-const CHUNK_UUIDS = 1000
-
 /** Each row is a line, as it comes. */
 async function * fromClickHouse (
   { clickhouse }: HandOutDeps, { projectId, uuids }: ErasedPersons, query: string
 ): Lines {
-  for (let at = 0; at < uuids.length; at += CHUNK_UUIDS) {
+  for (const some of chunksOf(uuids)) {
     const result = await clickhouse.query({
-      query, format: 'TabSeparatedRaw', query_params: { project: projectId, uuids: uuids.slice(at, at + CHUNK_UUIDS) },
+      query, format: 'TabSeparatedRaw', query_params: { project: projectId, uuids: some },
       clickhouse_settings: { wait_end_of_query: 0, final: 1 }
     })
     for await (const rows of result.stream()) {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 
@@ -134,6 +135,27 @@ t.test('the history has the ids with their times, and the merges', async (t) => 
   t.match((await get(`/${uuid}/history`)).body, { first_seen: known.toISOString() }, 'the first event may have been removed since')
   t.equal((await get(`/${randomUUID()}/history`)).status, 404)
   t.match(await get('/7/history'), { status: 400, body: { attr: 'id' } })
+})
+
+t.test('a person of thousands of long distinct ids has a history, and its oldest merge can be undone', async (t) => {
+  const { get, insert, call, sql, projectId } = await startProject()
+  const ids = Array.from({ length: 10_000 }, (_, i) => `${i} ${"ü'".repeat(95)}`)
+  const uuid = await insert(ids.slice(0, 1))
+  await sql`
+    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id, version)
+    SELECT project_id, unnest(${ids.slice(1)}::text[]), id, version + 1 FROM persons WHERE uuid = ${uuid}`
+  const [event, at] = [randomUUID(), '2025-12-24 18:00:00.000']
+  await client.insert({
+    table: 'events', format: 'JSONEachRow', values: [{
+      project_id: projectId, uuid: event, event: '$identify', distinct_id: ids[0], timestamp: at, received_at: at, properties: JSON.stringify({ $anon_distinct_id: ids[9999] })
+    }]
+  })
+
+  t.match(await get(`/${uuid}/history`), { status: 200, body: { first_seen: '2025-12-24T18:00:00.000Z', distinct_id_count: 10_000 } })
+  const undone = call('POST', `~/persons/${uuid}/undo_merge`, { event })
+  const recorded = waitFor(async () => (await sql`UPDATE person_repairs SET done_at = now() WHERE event_uuid = ${event} RETURNING 1`).length > 0)
+  await Promise.race([undone, recorded])
+  t.match(await undone, { status: 200, body: { kind: 'undo', distinct_ids: [ids[0], ids[9999]] } })
 })
 
 t.test('without ClickHouse persons are found by their ids, and the answer says so', async (t) => {

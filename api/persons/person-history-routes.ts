@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { chunksOf, type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { findPersonByDistinctId, findPersonByUuid } from './find-person.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { personUuid, toDistinctId } from '../../schema/wire/identity.ts'
@@ -8,7 +8,7 @@ import { notFound } from '../http/answer-errors.ts'
 import { array, object, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { mergeSchema, readMerges } from './repair-routes.ts'
+import { mergeSchema, NAMES_AN_ID, readMerges } from './repair-routes.ts'
 
 interface PersonStores {
   sql: Sql
@@ -155,7 +155,7 @@ async function readHistory (stores: PersonStores, projectId: number, uuid: strin
   ])
   const ids = all.slice(0, SHOWN_IDS)
   const [merges, first] = await Promise.all([
-    readMerges(stores, projectId, ids.map(({ distinct_id: id }) => id)).catch(nullIfAway),
+    readMerges(stores, projectId, NAMES_AN_ID, { ids: ids.map(({ distinct_id: id }) => id) }).catch(nullIfAway),
     readFirstEvent(clickhouse, projectId, all.map(({ distinct_id: id }) => id)).catch(nullIfAway)
   ])
   // The event that made the person known may have been removed by retention.
@@ -173,10 +173,14 @@ async function readHistory (stores: PersonStores, projectId: number, uuid: strin
 
 /** Null: none of these ids has an event. */
 async function readFirstEvent (clickhouse: ClickHouse, project: number, ids: readonly string[]): Promise<Date | null> {
-  const [first] = await queryRows<{ at: number, events: number }>(clickhouse, `
-    SELECT toFloat64(toUnixTimestamp64Milli(min(timestamp))) AS at, count() > 0 AS events
-    FROM events WHERE project_id = {project: UInt32} AND distinct_id IN {ids: Array(String)} SETTINGS ${LIMITS}`, { project, ids })
-  return first === undefined || first.events === 0 ? null : new Date(first.at)
+  let first = Infinity
+  for (const some of chunksOf(ids)) {
+    const [row] = await queryRows<{ at: number, events: number }>(clickhouse, `
+      SELECT toFloat64(toUnixTimestamp64Milli(min(timestamp))) AS at, count() > 0 AS events
+      FROM events WHERE project_id = {project: UInt32} AND distinct_id IN {ids: Array(String)} SETTINGS ${LIMITS}`, { project, ids: some })
+    if (row !== undefined && row.events !== 0) first = Math.min(first, row.at)
+  }
+  return first === Infinity ? null : new Date(first)
 }
 
 /** Versions are microseconds since 1970; 0 for what was written by hand. */

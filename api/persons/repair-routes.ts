@@ -82,8 +82,7 @@ export async function repairRoutes (app: FastifyInstance, deps: RepairDeps): Pro
     params: uuidParams, answers: ANSWERS, body: bodyOf({ event: { ...uuid, description: 'uuid of the event that merged, from the history of the person.' } }, 'event')
   }, async ({ params: { id }, body: { event } }, { projectId }, reply) => {
     const uuid = orNotFound(await findPersonByUuid(deps, projectId, id))
-    const merges = await readMerges(deps, projectId, (await readPerson(sql, projectId, uuid)).ids)
-    const merge = merges.find(({ uuid }) => uuid === event.toLowerCase())
+    const [merge] = await readMerges(deps, projectId, 'events.uuid = {event: UUID}', { event })
     return await requestRepair(sql, { projectId, uuid }, reply, async ({ ids }, transaction) => {
       const named = merge === undefined ? [] : [merge.distinct_id, merge.other_distinct_id]
       if (merge === undefined || !named.some((each) => ids.includes(each))) throw invalidField('event', 'event must be the uuid of an event that merged distinct ids of this person.')
@@ -167,21 +166,24 @@ export const mergeSchema = object({
 
 type Merge = Value<typeof mergeSchema>
 
+/** With the parameter `ids`. */
+export const NAMES_AN_ID = '(distinct_id IN {ids: Array(String)} OR other_distinct_id IN {ids: Array(String)})'
+
 /**
- * Events that named distinct ids to be merged, newest first.
+ * Events that named distinct ids to be merged and meet a condition, newest first.
  *
  * @throws when ClickHouse is unavailable.
  */
 export async function readMerges (
-  { sql, clickhouse }: Pick<RepairDeps, 'sql' | 'clickhouse'>, projectId: number, distinctIds: readonly string[]
+  { sql, clickhouse }: Pick<RepairDeps, 'sql' | 'clickhouse'>, projectId: number, where: string, params: Record<string, unknown>
 ): Promise<Merge[]> {
   const merges = await queryRows<Omit<Merge, 'undone_at'>>(clickhouse, `
     SELECT toString(uuid) AS uuid, event, ${isoTime('received_at')} AS at, distinct_id,
       substringUTF8(JSONExtractString(properties, if(event = '$identify', '$anon_distinct_id', 'alias')), 1, 200) AS other_distinct_id
     FROM events WHERE project_id = {project: UInt32} AND NOT without_person AND event IN ('$identify', '$create_alias', '$merge_dangerously')
-      AND (distinct_id IN {ids: Array(String)} OR other_distinct_id IN {ids: Array(String)}) AND other_distinct_id NOT IN ('', distinct_id)
+      AND ${where} AND other_distinct_id NOT IN ('', distinct_id)
     ORDER BY received_at DESC, uuid LIMIT 1000 SETTINGS final = 1, max_execution_time = 10`,
-  { project: projectId, ids: distinctIds.slice(0, 1000) })
+  { ...params, project: projectId })
   const undone = await sql<{ uuid: string, at: Date }[]>`
     SELECT event_uuid AS uuid, done_at AS at FROM person_repairs
     WHERE project_id = ${projectId} AND done_at IS NOT NULL AND event_uuid = ANY (${merges.map(({ uuid }) => uuid)}::uuid[])`

@@ -1,7 +1,7 @@
 import path from 'node:path'
-import { CHUNK_IDS, eraseLetters, recordErasure } from '../../api/persons/erase-persons.ts'
+import { eraseLetters, recordErasure } from '../../api/persons/erase-persons.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../pipeline/persons/deletion/finish-person-deletion.ts'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { chunksOf, type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readErasureFile } from '../../api/persons/erasure-file.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -56,11 +56,11 @@ async function findIds (
     SELECT distinct_id AS id FROM person_distinct_ids
     WHERE project_id = ${project} AND encode(sha256(convert_to(${`${salt}:${project}:`} || distinct_id, 'UTF8')), 'hex') = ANY (${hashes})`
   const sent: { id: string }[] = []
-  for (let at = 0; at < hashes.length; at += CHUNK_IDS) {
+  for (const some of chunksOf(hashes)) {
     sent.push(...await queryRows<{ id: string }>(clickhouse, `
       SELECT DISTINCT distinct_id AS id FROM events WHERE project_id = {project: UInt32}
         AND lower(hex(SHA256(concat({prefix: String}, distinct_id)))) IN {hashes: Array(String)} SETTINGS final = 0`,
-    { project, prefix: `${salt}:${project}:`, hashes: hashes.slice(at, at + CHUNK_IDS) }))
+    { project, prefix: `${salt}:${project}:`, hashes: some }))
   }
   return [...new Set([...known, ...sent].map(({ id }) => id))]
 }

@@ -2,7 +2,7 @@
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import { type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { chunksOf, type ClickHouse, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, pause, retryDelayMs, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -209,12 +209,14 @@ async function readPersons (
   const legal = named.filter((id) => !isIllegalDistinctId(id))
   let ids = [...new Set([...legal, ...own.flatMap(({ distinctIds }) => distinctIds)])]
   for (;;) {
-    const links = await queryRows<{ id: string, other: string }>(clickhouse, `
-      SELECT DISTINCT distinct_id AS id, substringUTF8(${OTHER_ID}, 1, 200) AS other FROM events
-      WHERE project_id = {project: UInt32} AND NOT without_person AND ${MERGES} AND (distinct_id IN {ids: Array(String)} OR other IN {ids: Array(String)})
-        AND other NOT IN ('', distinct_id)
-      SETTINGS final = 0, max_execution_time = ${MAX_QUERY_S}`,
-    { project, ids: ids.filter((id) => !isIllegalDistinctId(id)) })
+    const links: { id: string, other: string }[] = []
+    for (const some of chunksOf(ids.filter((id) => !isIllegalDistinctId(id)))) {
+      links.push(...await queryRows<{ id: string, other: string }>(clickhouse, `
+        SELECT DISTINCT distinct_id AS id, substringUTF8(${OTHER_ID}, 1, 200) AS other FROM events
+        WHERE project_id = {project: UInt32} AND NOT without_person AND ${MERGES} AND (distinct_id IN {some: Array(String)} OR other IN {some: Array(String)})
+          AND other NOT IN ('', distinct_id)
+        SETTINGS final = 0, max_execution_time = ${MAX_QUERY_S}`, { project, some }))
+    }
     // Such a merge never did anything.
     const linked = links.map(({ id, other }) => [id, other]).filter((pair) => !pair.some(isIllegalDistinctId))
     const related = [...new Set([...ids, ...linked.flat()])]
@@ -261,13 +263,17 @@ interface StoredEvent {
 async function readUpdates (
   sql: SqlTemplates, clickhouse: ClickHouse, project: number, ids: readonly string[]
 ): Promise<ReplayedUpdate[]> {
-  const events = await queryRows<StoredEvent>(clickhouse, `
-    SELECT toString(uuid) AS uuid, event, distinct_id AS distinctId, toString(person_id) AS person,
-      toFloat64(toUnixTimestamp64Milli(timestamp)) AS timestamp, toFloat64(toUnixTimestamp64Milli(received_at)) AS receivedAt, properties
-    FROM events AS stored WHERE project_id = {project: UInt32} AND NOT without_person AND distinct_id IN {ids: Array(String)}
-      AND (${MERGES} OR position(properties, '"$set') > 0 OR position(properties, '"$unset"') > 0)
-    ORDER BY stored.received_at, stored.timestamp, stored.uuid LIMIT ${MAX_UPDATES + 1}
-    SETTINGS final = 1, max_execution_time = ${MAX_QUERY_S}`, { project, ids })
+  const events: StoredEvent[] = []
+  for (const some of chunksOf(ids)) {
+    events.push(...await queryRows<StoredEvent>(clickhouse, `
+      SELECT toString(uuid) AS uuid, event, distinct_id AS distinctId, toString(person_id) AS person,
+        toFloat64(toUnixTimestamp64Milli(timestamp)) AS timestamp, toFloat64(toUnixTimestamp64Milli(received_at)) AS receivedAt, properties
+      FROM events AS stored WHERE project_id = {project: UInt32} AND NOT without_person AND distinct_id IN {some: Array(String)}
+        AND (${MERGES} OR position(properties, '"$set') > 0 OR position(properties, '"$unset"') > 0)
+      ORDER BY stored.received_at, stored.timestamp, stored.uuid LIMIT ${MAX_UPDATES + 1}
+      SETTINGS final = 1, max_execution_time = ${MAX_QUERY_S}`, { project, some }))
+  }
+  events.sort((one, other) => one.receivedAt - other.receivedAt || one.timestamp - other.timestamp)
   if (events.length > MAX_UPDATES) throw new RepairRefused(`more than ${MAX_UPDATES} events changed the person and those that merges relate to it`)
   const deletions = await sql<{ person: string, at: Date }[]>`
     SELECT person, max(requested_at) AS at FROM person_deletions, unnest(person_uuids) AS person

@@ -38,6 +38,8 @@ export function connectClickHouse (options: { url: string, cluster?: string, req
     request_timeout: options.requestTimeoutMs ?? 60_000,
     max_open_connections: 8,
     keep_alive: { enabled: true },
+    // Long parameters of a query in its body: proxies limit a URL, often to 8 KiB.
+    use_multipart_params_auto: true,
     // It would write to the console in a format of its own; anyone who catches an error logs it.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: { wait_end_of_query: 1, log_comment: OUR_LOG_COMMENT, ...options.cluster ? ON_A_CLUSTER : {} }
@@ -51,6 +53,26 @@ export async function queryRows<T> (
 ): Promise<T[]> {
   const result = await clickhouse.query({ query, query_params: params, format: 'JSONEachRow', clickhouse_settings: settings })
   return await result.json<T>()
+}
+
+/** A server refuses a parameter of more than 128 KiB (`http_max_field_value_size`); escaping at most doubles it. */
+const MAX_LIST_BYTES = 64_000
+
+/** Parts of a list of strings, each of which fits into a parameter of a query. */
+export function * chunksOf (values: readonly string[]): Generator<string[]> {
+  let chunk: string[] = []
+  let bytes = 0
+  for (const value of values) {
+    const more = Buffer.byteLength(JSON.stringify(value)) + 1
+    if (bytes + more > MAX_LIST_BYTES && chunk.length > 0) {
+      yield chunk
+      chunk = []
+      bytes = 0
+    }
+    chunk.push(value)
+    bytes += more
+  }
+  if (chunk.length > 0) yield chunk
 }
 
 /** For inserts into any table but `events`: a user's view that fails, which is reported, does not fail them. */

@@ -169,7 +169,10 @@ export class ArrivalReader {
         AND ${this.#matching('sample.event', 'sample.distinct_id')}
       GROUP BY reason, at, event, distinctId, uuid, lib, libVersion, value
       ORDER BY at DESC LIMIT ${SHOWN_SAMPLES} BY reason`,
-    { from: Math.min(...warnings.map(({ minute }) => minute)), reasons: warnings.map(({ reason }) => reason) })
+    {
+      from: Math.min(...warnings.map(({ minute }) => minute)),
+      reasons: [...new Set(warnings.map(({ reason }) => reason))]
+    })
   }
 
   #matching (event: string, distinctId: string): string {
