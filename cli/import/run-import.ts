@@ -43,7 +43,8 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
     const memory = new RowMemory(path.join(stateFolder, 'rows.sqlite'))
     const rejects = openSync(path.join(stateFolder, 'rejected.ndjson'), 'w')
     try {
-      return await importFiles(options, memory, (rejected) => {
+      return await importFiles(options, memory, (rejected, result) => {
+        result.rejected++
         options.reporter?.addRejected(rejected.error)
         writeFileSync(rejects, `${JSON.stringify(rejected)}\n`)
       })
@@ -69,9 +70,11 @@ function isOfState (error: unknown): error is Error {
   return ['ENOSPC', 'EDQUOT', 'EROFS', 'ERR_SQLITE_ERROR'].includes(errorCode(error) ?? '')
 }
 
+interface RejectedRow { file: string, row: number, error: string, text?: string | undefined }
+
 async function importFiles (
   options: ImportOptions, memory: RowMemory,
-  reject: (rejected: { file: string, row: number, error: string, text?: string | undefined }) => void
+  reject: (rejected: RejectedRow, result: ImportResult) => void
 ): Promise<ImportResult> {
   const { source: product, project, url, files, stateFolder, mode, store, reporter } = options
   const sources = [...files, personsOf(files)]
@@ -96,6 +99,7 @@ async function importFiles (
   for (const file of sources) {
     // Another answer to who changes persons sends the events again; other content is found by the proof.
     const done = progress[`${file.name} ${file.bytes} ${options.personsFrom}`] ??= { file: file.name, rows: 0 }
+    const refuse = (row: number, why: Pick<RejectedRow, 'error' | 'text'>): void => reject({ file: file.name, row, ...why }, result)
     let savedAt = performance.now()
     const sender = createSender({
       ...options,
@@ -106,7 +110,8 @@ async function importFiles (
         if (performance.now() - savedAt < SAVE_INTERVAL_MS) return
         savedAt = performance.now()
         saveProgress(stateFolder, progress)
-      }
+      },
+      onRefused: refuse
     })
     const [alreadySent, rowsBefore] = [done.rows, result.rows]
     if (mode === 'import') sentBefore.set(file, alreadySent)
@@ -124,10 +129,7 @@ async function importFiles (
       }, ({ position, ...read }) => {
         reporter?.throwIfStopped()
         result.rows++
-        if ('error' in read) {
-          result.rejected++
-          reject({ file: file.name, row: position, ...read })
-        }
+        if ('error' in read) refuse(position, read)
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       })
       if (await hasChanged(file)) throw new Error('it changed during the import; run the same command again')

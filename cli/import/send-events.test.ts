@@ -72,6 +72,34 @@ t.test('a request that is too large for a limit on the way is sent in halves, in
   t.same(marks, [1000])
 })
 
+t.test('an event that is too large for a limit on the way is refused by itself, with the reason', async (t) => {
+  const accepted: string[] = []
+  const server = createServer((request, response) => {
+    void json(request).then((body) => {
+      const uuids = (body as { batch: { uuid: string }[] }).batch.map(({ uuid }) => uuid)
+      response.statusCode = uuids.includes('large') ? 413 : 200
+      if (response.statusCode === 200) accepted.push(...uuids)
+      response.end()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { server.close() })
+  const [marks, refused] = [[] as number[], [] as unknown[]]
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const sender = createSender({
+    url, projectKey: 'phc', personsFrom: 'events', eventsPerSecond: 0,
+    onAcknowledged: (mark) => marks.push(mark), onRefused: (...of) => refused.push(of)
+  })
+  for (const [i, uuid] of ['one', 'large', 'three', 'four', 'five'].entries()) {
+    await sender.add({ uuid, event: '$set', distinct_id: 'ann', timestamp: 0, properties: {}, json: '{}' }, i + 1)
+  }
+  t.ok(await sender.finish() > 0)
+
+  t.same(accepted, ['one', 'three', 'four', 'five'])
+  t.same(refused, [[2, { error: `refused as too large by ${url}/batch/` }]])
+  t.same(marks, [5])
+})
+
 t.test('events that change no person go beside a request that does, and acknowledged events have no gap', async (t) => {
   const accepted: string[] = []
   const answerLast: (() => void)[] = []

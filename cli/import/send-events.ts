@@ -32,6 +32,8 @@ export interface SenderOptions {
   eventsPerSecond: number
   /** Called when all events up to this mark are acknowledged, with the number of events since the last call. */
   onAcknowledged: (mark: number, events: number) => void
+  /** Called for an event that is too large even alone, with its mark and the reason; the import goes on without it. */
+  onRefused?: (mark: number, reason: { error: string }) => void
 }
 
 export interface Sender {
@@ -48,6 +50,7 @@ interface Batch {
   /** With a comma behind each event. */
   used: number
   starts: number[]
+  marks: number[]
   firstMark: number
 }
 
@@ -68,7 +71,7 @@ const CLOSING = Buffer.from(']}')
  *   request is repeated, `MILLRACE_IMPORT_GAVE_UP`.
  */
 export function createSender (
-  { url, projectKey, personsFrom, eventsPerSecond, onAcknowledged }: SenderOptions
+  { url, projectKey, personsFrom, eventsPerSecond, onAcknowledged, onRefused = () => {} }: SenderOptions
 ): Sender {
   const target = new URL('/batch/', url)
   const post = createPost(target)
@@ -89,11 +92,12 @@ export function createSender (
     if (lane.open === null) {
       const size = Math.max(MAX_BYTES, lane.opening.length + room)
       const bytes = (size === MAX_BYTES ? spare.pop() : undefined) ?? Buffer.allocUnsafeSlow(size)
-      lane.open = { bytes, used: lane.opening.copy(bytes), starts: [], firstMark: mark }
+      lane.open = { bytes, used: lane.opening.copy(bytes), starts: [], marks: [], firstMark: mark }
     }
     const { open: batch } = lane
     lastMark = mark
     batch.starts.push(batch.used)
+    batch.marks.push(mark)
     batch.used += batch.bytes.write(text, batch.used)
     return batch.starts.length < mostEvents ? undefined : flushUpTo(batch)
   }
@@ -114,7 +118,7 @@ export function createSender (
     while (underWay.size >= lane.limit) await Promise.race(underWay.values())
     if (failure !== undefined) throw failure
     lane.open = null
-    underWay.set(batch, send(post, target, lane, batch).then((time) => {
+    underWay.set(batch, send({ post, target, onRefused }, lane, batch).then((time) => {
       answeredAt = Math.max(answeredAt, time)
       underWay.delete(batch)
       if (batch.bytes.length === MAX_BYTES) spare.push(batch.bytes)
@@ -148,11 +152,17 @@ function createLane (projectKey: string, limit: number, changesPersons: boolean)
   return { opening: Buffer.from(opening), limit, open: null, underWay: new Map() }
 }
 
-/** Sends events of a batch until they are acknowledged. @returns the time of the server then, epoch milliseconds. */
+/**
+ * Sends events of a batch until they are acknowledged.
+ *
+ * @returns the time of the server then, epoch milliseconds; 0 when it refused them all.
+ */
 async function send (
-  post: Post, target: URL, lane: Lane, batch: Batch, from = 0, to = batch.starts.length
+  way: { post: Post, target: URL } & Required<Pick<SenderOptions, 'onRefused'>>, lane: Lane, batch: Batch,
+  from = 0, to = batch.starts.length
 ): Promise<number> {
-  const { bytes, starts, used } = batch
+  const { post, target, onRefused } = way
+  const { bytes, starts, marks, used } = batch
   const isWhole = to - from === starts.length
   const body = isWhole
     ? bytes.subarray(0, used + 1)
@@ -163,10 +173,14 @@ async function send (
     const { status = 503, headers = {}, text = '' } = await post(body)
     if (status >= 200 && status < 300) return Date.parse(headers.date ?? '') || Date.now()
     // The limits of ingest, or of a proxy before it, may be below the defaults.
-    if (status === 413 && to - from > 1) {
+    if (status === 413) {
       const middle = Math.ceil((from + to) / 2)
-      await send(post, target, lane, batch, from, middle)
-      return await send(post, target, lane, batch, middle, to)
+      if (middle < to) {
+        const at = await send(way, lane, batch, from, middle)
+        return Math.max(at, await send(way, lane, batch, middle, to))
+      }
+      onRefused(marks[from] ?? 0, { error: `refused as too large by ${target.href}` })
+      return 0
     }
     throwIfFinal(target, { status, text }, givesUpAt)
     await sleep(Math.max(retryDelayMs(attempt), Number(headers['retry-after']) * 1000 || 0))
