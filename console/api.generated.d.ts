@@ -7669,7 +7669,7 @@ export interface operations {
                     last_seen_at?: string;
                     /** @description Renames the definition. Its values stay until an event of the new name arrives. An event of the old name creates a new definition. */
                     name?: string;
-                    /** @description Id of a user; null: nobody. */
+                    /** @description Id of a user with access to the project; null: nobody. */
                     owner?: number | null;
                     post_to_slack?: boolean;
                     /** @description Stored as written; queries are not counted. */
@@ -10874,7 +10874,7 @@ export interface operations {
                     is_numerical?: boolean;
                     /** @description Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition. */
                     name?: string;
-                    /** @description Id of a user; null: nobody. */
+                    /** @description Id of a user with access to the project; null: nobody. */
                     owner?: number | null;
                     /**
                      * @description A type set here overrides inference; null restores inference.

@@ -1,5 +1,6 @@
 /** What people say about definitions. */
 import t from 'tap'
+import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createUser } from '../projects/users.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
@@ -20,6 +21,17 @@ for (const kind of ['event', 'property'] as const) {
     const id = await insert(api, kind, 'paid')
     await insert(api, kind, 'other')
     const owner = await createUser(api.sql, { email: `${kind}@example.com`, firstName: 'Bo' })
+    const refused = await api.call('PATCH', `${path}/${id}`, { owner: owner.id })
+    t.match(refused, { status: 400, body: { attr: 'owner' } }, 'nobody learns who has no access to the project')
+    const { body: { detail: unknown } } = await api.call('PATCH', `${path}/${id}`, { owner: 2_000_000_000 })
+    t.equal(unknown, refused.body.detail, 'nor whether there is such a user')
+    const key = { email: owner.email, label: 'notes', scopes: ['*'], expiresAt: null }
+    await createPersonalKey(api.sql, { ...key, projectIds: [api.projectId + 1_000_000] })
+    t.match(await api.call('PATCH', `${path}/${id}`, { owner: owner.id }), { status: 400 }, 'a key for another project')
+    await api.sql`UPDATE users SET has_roles = true WHERE id = ${owner.id}`
+    await createPersonalKey(api.sql, { ...key, projectIds: null })
+    t.match(await api.call('PATCH', `${path}/${id}`, { owner: owner.id }), { status: 400 }, 'a key of somebody without a role')
+    await api.sql`INSERT INTO memberships (user_id, project_id, role) VALUES (${owner.id}, ${api.projectId}, 'viewer')`
     const notes = { description: 'Money came in', owner: owner.id, verified: true, hidden: true }
 
     const { status, body } = await api.call('PATCH', `${path}/${id}`, notes)
@@ -32,6 +44,8 @@ for (const kind of ['event', 'property'] as const) {
     t.same(await names('exclude_hidden=true'), ['other'])
     t.same(await names('verified=true'), ['paid'])
     t.same(await names('verified=false'), ['other'])
+    await api.sql`DELETE FROM memberships WHERE user_id = ${owner.id}`
+    t.match(await api.call('PATCH', `${path}/${id}`, { owner: owner.id }), { status: 200 }, 'an owner may stay')
     t.match((await api.call('PATCH', `${path}/${id}`, { owner: null })).body, { owner: null, verified: true })
 
     t.equal((await api.call('DELETE', `${path}/${id}`)).status, 204)

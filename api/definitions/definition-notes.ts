@@ -21,7 +21,7 @@ export const notesSchema = {
 
 export const noteChangesSchema = {
   description: { type: 'string', maxLength: 3000 },
-  owner: { type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Id of a user; null: nobody.' },
+  owner: { type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Id of a user with access to the project; null: nobody.' },
   verified: { type: 'boolean' },
   hidden: { type: 'boolean' }
 } as const
@@ -49,10 +49,21 @@ export function assign (
     value === undefined ? [] : [sql`${sql.unsafe(column)} = ${value}`])
 }
 
-/** @throws {HttpError} 400 for an owner who is no user. */
-export async function refuseUnknownOwner (sql: Sql, { owner }: NoteChanges): Promise<void> {
+/**
+ * Answers show name and mail of an owner, so whoever may change definitions could read those of every user.
+ *
+ * @throws {HttpError} 400 for an owner who has neither access to the project nor a definition of it.
+ */
+export async function refuseUnknownOwner (sql: Sql, project: number, { owner }: NoteChanges): Promise<void> {
   if (owner === undefined || owner === null) return
-  const [user] = await sql`SELECT 1 FROM users WHERE id = ${owner}`
-  if (user !== undefined) return
-  throw invalidField('owner', 'owner must be the id of a user.')
+  const [user] = await sql`
+    SELECT 1 FROM users AS u WHERE id = ${owner} AND (
+      CASE WHEN has_roles THEN disabled_at IS NULL AND EXISTS (
+        SELECT FROM memberships WHERE user_id = u.id AND coalesce(project_id, ${project}) = ${project})
+      ELSE EXISTS (
+        SELECT FROM personal_api_keys WHERE user_id = u.id AND revoked_at IS NULL AND coalesce(expires_at > now(), true)
+          AND coalesce(${project} = ANY (project_ids), true)) END
+      OR EXISTS (SELECT FROM event_definitions WHERE project_id = ${project} AND owner_id = u.id)
+      OR EXISTS (SELECT FROM property_definitions WHERE project_id = ${project} AND owner_id = u.id))`
+  if (user === undefined) throw invalidField('owner', 'owner must be the id of a user with access to this project.')
 }

@@ -46,7 +46,7 @@ const PROPERTIES: DefinitionTable = {
 export async function updateEventDefinition (
   sql: Sql, key: DefinitionKey, changes: EventDefinitionChanges
 ): Promise<EventDefinition> {
-  await refuseUnknownOwner(sql, changes)
+  await refuseUnknownOwner(sql, key.projectId, changes)
   const { name } = changes
   const fields = assignEventFields(sql, changes)
   const assignments = name === undefined && fields.length === 0 ? [] : [sql`last_updated_at = now()`, ...fields]
@@ -63,7 +63,7 @@ export async function updatePropertyDefinition (
   sql: Sql, key: DefinitionKey, changes: PropertyDefinitionChanges
 ): Promise<PropertyDefinition> {
   refuseContradiction(changes)
-  await refuseUnknownOwner(sql, changes)
+  await refuseUnknownOwner(sql, key.projectId, changes)
   await updateDefinition(sql, PROPERTIES, key, { name: changes.name, assignments: assignPropertyFields(sql, changes) })
   return await findPropertyDefinition(sql, key.projectId, key.id)
 }
