@@ -163,6 +163,24 @@ t.test('a provider that is slow, broken or overloaded ends no login', async (t) 
   }
 })
 
+t.test('keys of the provider that cannot be read end no login, although the refresh token was used', async (t) => {
+  const fresh = createProvider({ issuer: idp.issuer, ...client, scopes: 'openid email profile', claim: 'groups' })
+  t.teardown(() => { idp.failing = null })
+  idp.groups.set('joe', ['team'])
+  const { url, checks } = await provider.begin(`${origin}/console/login/oidc/callback`)
+  const { url: callback } = await new TestBrowser().open(url, { login: 'joe', until: /oidc\/callback/ })
+  const { tokens, subject } = await provider.finish(new URL(callback), checks)
+  for (const status of [503, 404, 200]) {
+    idp.failing = { path: '/jwks', status }
+    const { tokens: rotated, identity } = await fresh.refresh(tokens!, subject)
+    t.match(identity, { status: 503 }, `they answer ${status}`)
+    t.not(rotated.refreshToken, tokens!.refreshToken)
+    Object.assign(tokens!, rotated)
+  }
+  idp.failing = null
+  t.match(await fresh.refresh(tokens!, subject), { identity: { subject, groups: ['team'] } })
+})
+
 t.test('logging out ends the session here, and leads to the provider', async (t) => {
   const { browser } = await logIn('ada')
   const cookie = browser.cookiesOf(origin)

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import * as oidc from 'openid-client'
 import { HttpError } from '../../engines/errors.ts'
 import { fieldsOf } from '../../engines/fields.ts'
@@ -32,6 +33,9 @@ export interface Tokens { idToken: string, accessToken: string, refreshToken: st
 
 /** What the callback of a login must bring back. */
 export interface LoginChecks { state: string, nonce: string, verifier: string }
+
+/** Gets the new refresh token, which the library keeps to itself when it cannot check the identity token beside it. */
+const rotations = new AsyncLocalStorage<(refreshToken: string) => void>()
 
 export type Provider = ReturnType<typeof createProvider>
 
@@ -98,7 +102,7 @@ export function createProvider (options: OidcOptions) {
       const config = await configure()
       let fresh = tokens
       try {
-        const answer = tokens.refreshToken === null ? null : await oidc.refreshTokenGrant(config, tokens.refreshToken)
+        const answer = await grantAgain(config, tokens, (refreshToken) => { fresh = { ...tokens, refreshToken } })
         const claims = answer?.claims()
         if (claims !== undefined && claims.sub !== subject) throw new Error('the id token is of somebody else')
         fresh = answer === null ? tokens : tokensOf(answer, tokens)
@@ -117,12 +121,28 @@ export function createProvider (options: OidcOptions) {
   }
 }
 
+/** @param keep  Called with a new refresh token, whatever follows. @returns null without an old one. */
+async function grantAgain (config: oidc.Configuration, { refreshToken }: Tokens, keep: (token: string) => void) {
+  if (refreshToken === null) return null
+  return await rotations.run(keep, async () => await oidc.refreshTokenGrant(config, refreshToken))
+}
+
 async function discover ({ issuer, clientId, clientSecret }: OidcOptions): Promise<oidc.Configuration> {
   const url = new URL(issuer)
   // Signatures are checked even though tokens come straight from the provider.
   const execute = [oidc.enableNonRepudiationChecks, ...url.protocol === 'http:' ? [oidc.allowInsecureRequests] : []]
   const metadata = { client_secret: clientSecret, [oidc.clockTolerance]: SKEW_SECONDS }
-  return await oidc.discovery(url, clientId, metadata, undefined, { execute, timeout: PATIENCE_SECONDS })
+  const config = await oidc.discovery(url, clientId, metadata, undefined, { execute, timeout: PATIENCE_SECONDS })
+  config[oidc.customFetch] = async (address, options) => {
+    const response = await fetch(address, { ...options, body: options.body ?? null })
+    const keep = rotations.getStore()
+    if (keep !== undefined && response.ok && address === config.serverMetadata().token_endpoint) {
+      const { refresh_token: rotated } = fieldsOf(await response.clone().json().catch(() => null))
+      if (typeof rotated === 'string') keep(rotated)
+    }
+    return response
+  }
+  return config
 }
 
 function tokensOf (
@@ -138,7 +158,7 @@ function readPath (claims: object, path: string): unknown {
   return path === '' ? undefined : path.split('.').reduce<unknown>((value, name) => fieldsOf(value)[name], claims)
 }
 
-/** A provider that does not answer has refused nobody. */
+/** A provider that does not answer, or not as one does, has refused nobody. */
 function refusalOf (error: unknown): HttpError {
   if (isUnanswered(error)) return unavailable(error)
   return new HttpError(401, 'authentication_error', 'authentication_failed', 'The identity provider did not log you in.', { cause: error })
@@ -147,7 +167,7 @@ function refusalOf (error: unknown): HttpError {
 /** The library wraps what happened: an answer, one whose body did not come, or none. */
 function isUnanswered (error: unknown): boolean {
   const status = error instanceof Response || error instanceof oidc.ResponseBodyError ? error.status : 0
-  if (status >= 500 || status === 429) return true
+  if (status >= 500 || status === 429 || status === 404) return true
   return error instanceof Error && (/^(?:Timeout|Type)Error$/.test(error.name) || isUnanswered(error.cause))
 }
 

@@ -26,7 +26,7 @@ export interface IdentityProvider {
   /** Whether it has ended all logins. */
   isRevoked: boolean
   /** Answers requests to a path with this status; 0: never, 200: with the beginning of an answer. */
-  failing: { path: '/token' | '/me', status: number } | null
+  failing: { path: '/token' | '/me' | '/jwks', status: number } | null
 }
 
 /**
