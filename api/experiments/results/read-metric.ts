@@ -4,6 +4,9 @@ import { type PropertyCondition, readConditions } from '../../../engines/operato
 import { METRIC_KINDS, type MetricKind } from '../../../engines/statistics/variant-statistics.ts'
 import { KIND_OF_MATH, OWN_READERS, readInsight, refuseStray, type ROLES } from './metric-schema.ts'
 
+/** Each costs some queries, one after the other, while somebody waits. */
+const MAX_METRICS = 100
+
 /** What an experiment measures, read from what a client wrote. */
 export interface Metric {
   name: string
@@ -189,6 +192,7 @@ export function readPrimaryOnly (value: unknown): Metric[] {
 }
 
 function readEntries (entries: ReturnType<typeof listEntries>): Metric[] {
+  if (entries.length > MAX_METRICS) throw invalidField('secondary_metrics', `Results are computed for at most ${MAX_METRICS} metrics.`)
   return entries.map(([path, name, entry]) => {
     const { filters, name: ownName = name } = fieldsOf(entry)
     const metric = filters === undefined ? readMetric(path, entry) : readMetric(`${path}__filters`, { ...purposeOf(entry), ...fieldsOf(filters) })

@@ -68,6 +68,34 @@ t.test('answers 503 while ClickHouse starts or is overloaded, and 500 when an op
   }
 })
 
+t.test('more than a hundred metrics are refused, and no metric is begun for a client that left', async (t) => {
+  let asked = 0
+  const gone = new AbortController()
+  const counted = new Proxy(client, {
+    get: (target, name) => name === 'query'
+      ? async (options: Parameters<typeof client.query>[0]) => {
+        if (asked++ === 0) gone.abort()
+        return await target.query(options)
+      }
+      : Reflect.get(target, name)
+  })
+  const api = await createTestApi(t, { clickhouse: counted, now: () => NOW })
+  const metrics = (count: number) => Array.from({ length: count }, (_, i) => ({ name: `${i}`, kind: 'mean', event: 'paid', property: 'amount' }))
+  const { body: { id } } = await api.call('POST', '~/experiments', { ...EXPERIMENT, secondary_metrics: metrics(100) })
+  const origin = await api.app.listen({ port: 0, host: '127.0.0.1' })
+
+  await t.rejects(fetch(`${origin}/api/projects/${api.projectId}/experiments/${id}/secondary_results`, {
+    headers: { authorization: `Bearer ${api.key}` }, signal: gone.signal
+  }))
+  for (let i = 0; i < 3; i++) t.equal((await api.call('GET', `~/experiments/${id}/secondary_results?id=99&refresh=true`)).status, 200)
+  const before = asked
+  await api.call('GET', `~/experiments/${id}/secondary_results?id=99&refresh=true`)
+  t.ok(before < 6 * (asked - before), `${before} queries for four metrics, of ${asked - before} each`)
+
+  await api.call('PATCH', `~/experiments/${id}`, { secondary_metrics: metrics(101) })
+  t.match(await api.call('GET', `~/experiments/${id}/secondary_results?id=0`), { status: 400, body: { attr: 'secondary_metrics' } })
+})
+
 t.test('remembers results for five minutes, unless asked to refresh', async (t) => {
   let now = NOW
   const api = await createTestApi(t, { clickhouse: client, now: () => now })

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import { invalidField } from '../../../engines/errors.ts'
-import type { FastifyInstance } from 'fastify'
+import { HttpError, invalidField } from '../../../engines/errors.ts'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { type ClickHouse, readCompleteThrough } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { readKeptFrom } from '../../../platform/retention-rules.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
@@ -62,11 +62,11 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     summary: 'Retrieve the results of an experiment', params: experimentIdParams,
     description: 'The experiment with the results of its primary metric (filters).',
     query: optional(refreshProperties), answer: resultsSchema
-  }, async (request, { projectId }) => {
+  }, async (request, { projectId }, reply) => {
     const experiment = await findLaunched(projectId, request.params.id)
     const [metric] = listPrimary(experiment)
     if (metric === undefined) throw invalidField('filters', 'Experiment has no target metric', 'required')
-    const [refreshed] = await measureAll(experiment, [metric], async (each) =>
+    const [refreshed] = await measureAll(experiment, [metric], reply, async (each) =>
       await measure(projectId, experiment, each, request.query.refresh))
     if (refreshed === undefined) throw new RangeError('no result of the primary metric')
     const { value, lastRefresh, isCached } = refreshed
@@ -82,10 +82,10 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     description: 'P-values of metrics with the role primary are corrected together with that of filters; those of all other metrics are uncorrected.',
     query: optional({ ...refreshProperties, id: { type: 'string', description: 'Index of the metric, from 0. Default: all.' } }),
     answer: secondaryResultsSchema
-  }, async (request, { projectId }) => {
+  }, async (request, { projectId }, reply) => {
     const experiment = await findLaunched(projectId, request.params.id)
     const metrics = chooseMetrics(readSecondaryMetrics(experiment.secondary_metrics), request.query.id)
-    const results = await measureAll(experiment, metrics, async (each) =>
+    const results = await measureAll(experiment, metrics, reply, async (each) =>
       await measure(projectId, experiment, each, request.query.refresh))
     const one = request.query.id !== undefined
     const values = results.map(({ value: { results: { variants } } }) =>
@@ -103,15 +103,17 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   })
 }
 
-/** Measures these, and with a primary one all others that it is corrected together with. */
+/** Measures these, and with a primary one all others that it is corrected together with, until the client leaves. */
 async function measureAll (
-  experiment: LaunchedExperiment, metrics: Metric[], measure: (metric: Metric) => Promise<Refreshed>
+  experiment: LaunchedExperiment, metrics: Metric[], { raw }: FastifyReply,
+  measure: (metric: Metric) => Promise<Refreshed>
 ): Promise<Refreshed[]> {
   const primary = listPrimary(experiment)
   const measured = new Map<string, Refreshed>()
   // One after the other: a person waits for them, and the server has others to serve.
   for (const metric of [...metrics, ...metrics.some(({ role }) => role === 'primary') ? primary : []]) {
     const key = JSON.stringify(metric)
+    if (raw.destroyed) throw new HttpError(408, 'invalid_request', 'request_timeout', 'The client has left.')
     if (!measured.has(key)) measured.set(key, await measure(metric))
   }
   const resultsOf = (metric: Metric): Refreshed[] => {
