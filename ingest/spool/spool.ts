@@ -1,4 +1,4 @@
-import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { type FileLock, flushFolder } from '../../platform/durable-folder.ts'
 import type { Logger } from '../../platform/logger.ts'
@@ -31,12 +31,14 @@ export class Spool {
   #bytes: number
   #appending = 0
   #appends = 0
-  #refused = 0
-  #refusedBytes = 0
+  #refused: number
+  #refusedBytes: number
 
-  private constructor (options: SpoolOptions, reader: SegmentReader, left: { lastSegment: number, bytes: number }) {
+  private constructor (options: SpoolOptions, reader: SegmentReader, left: Left & { bytes: number }) {
     this.#options = options
     this.#bytes = left.bytes
+    this.#refused = left.refused
+    this.#refusedBytes = left.refusedBytes
     this.#reader = reader
     this.#writer = new SegmentWriter(options.folder, left.lastSegment + 1, (synced) => { this.#bytes += synced })
   }
@@ -44,13 +46,10 @@ export class Spool {
   /** Opens the spool of a folder, with what an earlier process left in it. */
   static async open (options: SpoolOptions): Promise<Spool> {
     const reader = new SegmentReader(options.folder, options.logger)
-    const lastSegment = await reader.open()
+    const left = await takeBackRefused(options, await reader.open())
     let bytes = 0
     for (const number of await listSegments(options.folder)) bytes += await sizeOf(segmentPath(options.folder, number))
-    const spool = new Spool(options, reader, { lastSegment, bytes })
-    // In a segment of its own: when it fails, as on a full disk, no file stays open.
-    await spool.#takeBackRefused().finally(async () => await spool.#writer.rotate())
-    return spool
+    return new Spool(options, reader, { ...left, bytes })
   }
 
   get folder (): string {
@@ -146,25 +145,6 @@ export class Spool {
     this.#options.lock.release()
   }
 
-  /** Puts messages that were refused behind the others, to be tried again. */
-  async #takeBackRefused (): Promise<void> {
-    const { folder, logger } = this.#options
-    for (const name of await readdir(folder)) {
-      if (!REFUSED_RECORD.test(name)) continue
-      const file = path.join(folder, name)
-      const decoded = decodeSpoolRecord(await readFile(file), 0)
-      if (decoded.kind !== 'message') {
-        const bytes = await sizeOf(file)
-        this.#refused++
-        this.#refusedBytes += bytes
-        logger.error({ file }, 'a refused message cannot be read; its file stays where it is')
-        continue
-      }
-      await this.#writer.append(decoded.message)
-      await rm(file)
-    }
-  }
-
   /** All is published: removes the segment in hand too. */
   async #drop (): Promise<void> {
     if (this.#appending > 0) return
@@ -174,6 +154,31 @@ export class Spool {
     const left = await this.#reader.read(this.#writer.position)
     if (left === null && this.#appends === appends) this.#bytes = 0
   }
+}
+
+/** What an earlier process left: the number of its last segment, and refused messages that cannot be read. */
+interface Left { lastSegment: number, refused: number, refusedBytes: number }
+
+/**
+ * Puts messages that were refused behind the others, to be tried again: the file of each becomes a segment. So it needs
+ * no room, and none is there twice, wherever it is interrupted.
+ */
+async function takeBackRefused ({ folder, logger }: SpoolOptions, last: number): Promise<Left> {
+  const left: Left = { lastSegment: last, refused: 0, refusedBytes: 0 }
+  for (const name of await readdir(folder)) {
+    if (!REFUSED_RECORD.test(name)) continue
+    const file = path.join(folder, name)
+    if (decodeSpoolRecord(await readFile(file), 0).kind === 'message') {
+      await rename(file, segmentPath(folder, ++left.lastSegment))
+      continue
+    }
+    const bytes = await sizeOf(file)
+    left.refused++
+    left.refusedBytes += bytes
+    logger.error({ file }, 'a refused message cannot be read; its file stays where it is')
+  }
+  await flushFolder(folder)
+  return left
 }
 
 /** 0 for a file that is not there. */
