@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
-import { listBackups, nameBackup, type PrunedBackups, pruneBackups, type ScheduledBackup } from '../../embedded/data-dir/backup-folders.ts'
+import { listBackups, nameBackup, type PrunedBackups, pruneBackups, refuseForeignBackups, type ScheduledBackup } from '../../embedded/data-dir/backup-folders.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type BackupRecord, readLastFolder, recordBackup } from '../backup/backup-records.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
@@ -78,17 +78,22 @@ async function runBackup (
   const record = async (outcome: Omit<BackupRecord, 'startedAt' | 'endedAt' | 'folder'>): Promise<void> => {
     await recordBackup(await context.postgres(), { startedAt, endedAt: new Date(context.now()), folder, ...outcome })
   }
+  const dataDir = findDataDir(context)
   let manifest: BackupManifest
+  let claim = async (): Promise<void> => {}
   let { removed, left }: PrunedBackups = { removed: [], left: [] }
   // Only under the lock of backups: a folder without manifest may be what another process is writing.
   const onEnd = async (isMade: boolean): Promise<void> => {
     ({ removed, left } = await pruneBackups(root, { keep: isMade ? keep : Infinity, now: context.now(), made: folder })
       .catch((error: unknown) => ({ removed: [], left: [`no old backup was removed: ${String(error)}`] })))
+    // Without it, backups of others are not refused; this one is complete all the same.
+    if (isMade) await claim().catch(() => {})
   }
   try {
     const base = await findBase(root, context.now())
     if (!emptied) await refuseWhenLost(context, root)
-    manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS, onEnd })
+    claim = await refuseForeignBackups(root, dataDir)
+    manifest = await createBackup(context, { dataDir, folder, base, storeMs: STORE_MS, onEnd })
   } catch (error) {
     // Another one is being made, which is no failure.
     if (error instanceof MillraceError && error.code === 'MILLRACE_BACKUP_RUNNING') throw error

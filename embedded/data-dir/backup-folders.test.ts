@@ -2,7 +2,7 @@ import { chmod, chown, mkdir, readdir, readlink, rm, symlink, writeFile } from '
 import path from 'node:path'
 import t from 'tap'
 import { isRoot } from '../postgres/postgres-cluster.ts'
-import { listBackups, nameBackup, pruneBackups } from './backup-folders.ts'
+import { listBackups, nameBackup, pruneBackups, refuseForeignBackups } from './backup-folders.ts'
 
 const at = (day: number): number => Date.UTC(2026, 10, day, 2, 30)
 const NOW = at(30)
@@ -53,6 +53,24 @@ t.test('one of somebody else is named, and the others are removed', { skip: isRo
   t.same(pruned.removed, [old])
   t.match(pruned.left, [/17T.* cannot be read/, /18T.* cannot be read/, /20T.* cannot be removed .* belongs to the user 0/])
   t.same((await readdir(root)).sort(), [foreign, half, locked, kept].map((each) => path.basename(each)))
+})
+
+t.test('a folder is that of one installation, which may move', async (t) => {
+  const of = (postgresPassword: string) => ({ 'credentials.json': JSON.stringify({ postgresPassword }) })
+  const folder = t.testdir({ root: {}, one: of('a'), copy: of('a'), other: of('b'), 'copy of other': of('b') })
+  const [root, one, copy, other] = ['root', 'one', 'copy', 'other'].map((name) => path.join(folder, name)) as [string, string, string, string]
+  const ofOne = { code: 'MILLRACE_FOLDER_UNUSABLE', message: `${root} has the backups of another installation, in ${one}, which` }
+
+  await (await refuseForeignBackups(root, other))
+  await (await refuseForeignBackups(root, one))()
+  for (const foreign of [other, copy]) {
+    await t.rejects(refuseForeignBackups(root, foreign), { ...ofOne, message: new RegExp(`^${RegExp.escape(ofOne.message)} that of ${RegExp.escape(foreign)} would remove`) })
+  }
+  await (await refuseForeignBackups(root, one))()
+  await rm(one, { recursive: true })
+  await t.rejects(refuseForeignBackups(root, other), { code: 'MILLRACE_FOLDER_UNUSABLE' }, 'as in another container')
+  await (await refuseForeignBackups(root, copy))()
+  await t.rejects(refuseForeignBackups(root, other), { message: new RegExp(RegExp.escape(copy)) })
 })
 
 /** Any user but root. */

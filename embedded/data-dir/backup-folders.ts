@@ -1,7 +1,10 @@
 /** The folder of scheduled backups: a folder for each, named after the moment in which it began. */
-import { lstat, open, readdir, rm } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import { access, lstat, open, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 
 export interface ScheduledBackup {
   folder: string
@@ -55,6 +58,31 @@ export async function listBackups (root: string, now: number): Promise<Scheduled
   const backups = found.flat()
   const isFromFuture = ({ startedAt }: ScheduledBackup): boolean => startedAt > now
   return [...backups.filter(isFromFuture), ...backups.filter((backup) => !isFromFuture(backup))]
+}
+
+/** Whose backups a folder has. */
+const OWNER = 'installation.json'
+
+/**
+ * Refuses a folder with backups of another installation: each would remove those of the other as its own old ones. The
+ * data directory may move, or be restored elsewhere, once the former one is gone. Containers often share the name
+ * `/data`, so the password of Postgres, which never changes, identifies an installation.
+ *
+ * @returns what makes the folder that of this installation, after its first backup there.
+ * @throws {MillraceError} `MILLRACE_FOLDER_UNUSABLE`.
+ */
+export async function refuseForeignBackups (root: string, dataDir: string): Promise<() => Promise<void>> {
+  const read = async (file: string) => fieldsOf(await readFile(file, 'utf8').then(parseStoredJson).catch(() => null))
+  const { postgresPassword = '' } = await read(path.join(dataDir, 'credentials.json'))
+  const own = { installation: hash('sha256', String(postgresPassword)).slice(0, 16), dataDir: await realpath(dataDir).catch(() => dataDir) }
+  const { installation = own.installation, dataDir: former = own.dataDir } = await read(path.join(root, OWNER))
+  const isOwn = installation === own.installation &&
+    (former === own.dataDir || !await access(path.join(String(former), 'credentials.json')).then(() => true, () => false))
+  if (!isOwn) {
+    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${root} has the backups of another installation, in ${String(former)}, which that of ${dataDir} would remove: ` +
+      `set MILLRACE_BACKUP_FOLDER to a folder of its own, or if the other one is gone, remove ${path.join(root, OWNER)}`)
+  }
+  return async () => { await writeFile(path.join(root, OWNER), `${JSON.stringify(own)}\n`, { flush: true }) }
 }
 
 function unusable (why: string, cause: unknown): MillraceError {

@@ -63,7 +63,7 @@ t.test('backups of a service, and root who tries to make one by hand', { skip: a
 
     t.same(later.removed, [byService.folder], 'those that it may read are removed')
     t.match(later.err, sentence)
-    t.same((await readdir(root)).sort(), [path.basename(foreign), path.basename(later.folder)])
+    t.same((await readdir(root)).sort(), ['installation.json', path.basename(foreign), path.basename(later.folder)])
     const listed = await asService('backups', 'list', '--json')
     t.match(JSON.parse(listed.out), [{ folder: later.folder, version: String }, { folder: foreign, damage: 'not readable' }])
     t.match(listed.err, sentence)
