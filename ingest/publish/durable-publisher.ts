@@ -74,15 +74,15 @@ const PROBE_INTERVAL_MS = 10_000
 export function createDurablePublisher (options: DurablePublisherOptions, counts: PublishCounts): DurablePublisher {
   const { link, spool, logger } = options
   const stopped = new AbortController()
-  let [isSuspect, triedAt] = [false, 0]
+  let probeAt: number | null = null
   let draining: Promise<void> | null = null
   const failures: PublishFailures = { stream: null, spool: null }
   // Left by an earlier process.
   if (!spool.isEmpty) startDraining()
 
   return {
-    publishEvents: async (message) => await publishOrSpool(message, isSuspect && !isProbe(message, triedAt)),
-    publishPersons: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
+    publishEvents: async (message) => await publishOrSpool(message, probeAt !== null && !isProbe(message, probeAt)),
+    publishPersons: async (message) => await publishOrSpool(message, probeAt !== null || !spool.isEmpty),
     failures,
     async close () {
       stopped.abort()
@@ -93,14 +93,14 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   async function publishOrSpool (message: OutgoingMessage, spoolFirst: boolean): Promise<void> {
     const isBeyondRoom = counts.inFlightBytes + message.payload.length > MAX_IN_FLIGHT_BYTES
     if (spoolFirst || !link.isUp() || isBeyondRoom) return await keep(message)
-    if (isEvents(message)) triedAt = performance.now()
+    if (probeAt !== null) probeAt = performance.now() + PROBE_INTERVAL_MS
     try {
       await publishCounted(message, link, counts)
       onPublished(message)
     } catch (error) {
       if (isTooLarge(error)) return await keep(message)
-      if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
-      isSuspect ||= isEvents(message)
+      if (probeAt === null) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
+      if (isEvents(message)) probeAt ??= performance.now() + PROBE_INTERVAL_MS
       failures.stream = codeOf(error)
       await keep(message)
     }
@@ -108,8 +108,8 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
 
   function onPublished (message: OutgoingMessage): void {
     failures.stream = failures.spool = null
-    if (isSuspect && isEvents(message)) logger.info('the stream accepts events again; draining the spool')
-    isSuspect &&= !isEvents(message)
+    if (probeAt !== null && isEvents(message)) logger.info('the stream accepts events again; draining the spool')
+    if (isEvents(message)) probeAt = null
   }
 
   async function keep (message: OutgoingMessage): Promise<void> {
@@ -124,7 +124,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       throw new HttpError(503, 'server_error', 'stream_unavailable', 'Events cannot be stored at the moment. Try again.', { cause: error })
     } finally {
       // Also after a refusal: the spool is not empty then, or the stream is to be tried again.
-      if (spool.isEmpty) isSuspect = false
+      if (spool.isEmpty) probeAt = null
       else startDraining()
     }
   }
@@ -134,7 +134,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       .finally(() => {
         draining = null
         // Something may have been appended after the last read.
-        if (spool.isEmpty) isSuspect = false
+        if (spool.isEmpty) probeAt = null
         else if (!stopped.signal.aborted) startDraining()
       })
   }
@@ -188,8 +188,8 @@ const isEvents = ({ subject }: OutgoingMessage): boolean => subject.startsWith('
 const isTooLarge = (error: unknown): boolean =>
   error instanceof MillraceError && error.code === 'MILLRACE_MESSAGE_TOO_LARGE'
 
-const isProbe = (message: OutgoingMessage, triedAt: number): boolean =>
-  isEvents(message) && performance.now() > triedAt + PROBE_INTERVAL_MS
+const isProbe = (message: OutgoingMessage, probeAt: number): boolean =>
+  isEvents(message) && performance.now() > probeAt
 
 /** Codes and names only: `/_health` is public, and messages may name addresses. */
 function codeOf (error: unknown): string {
