@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { ApiError, request } from './api-client.ts'
 import { showText } from './format.ts'
 import { Dialog, Failed, Form } from './states.tsx'
@@ -137,6 +137,8 @@ export function useAction (work: () => Promise<void>) {
 export interface Attempt {
   isBusy: boolean
   error: ApiError | undefined
+  /** Why the last one failed, for several of them: its button repeats the one that did. */
+  failure: ComponentChildren
   /** @returns whether it worked. */
   attempt: (work: () => Promise<void>) => Promise<boolean>
 }
@@ -145,7 +147,9 @@ export interface Attempt {
 export function useAttempt (): Attempt {
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<ApiError>()
+  const last = useRef<() => Promise<void>>(undefined)
   async function attempt (work: () => Promise<void>): Promise<boolean> {
+    last.current = work
     setBusy(true)
     setError(undefined)
     try {
@@ -158,7 +162,8 @@ export function useAttempt (): Attempt {
       setBusy(false)
     }
   }
-  return { isBusy, error, attempt }
+  const retry = (): void => { if (last.current !== undefined) void attempt(last.current) }
+  return { isBusy, error, failure: error !== undefined && <Failed error={error} onRetry={retry} />, attempt }
 }
 
 /** A text that is to be copied, in one piece: chosen by a click or with the focus. */
@@ -188,7 +193,7 @@ export function ShownOnce (
   return (
     <Dialog title={title} onClose={onClose}>
       <p>{children}</p>
-      <Copyable text={text} label={label} />
+      <Copyable key={text} text={text} label={label} />
       <p class='actions'><button type='button' class='primary' onClick={onClose}>I have copied it</button></p>
     </Dialog>
   )

@@ -33,42 +33,47 @@ export function BoardDetail ({ id }: { id: string }) {
 const keyOf = ({ kind, id }: Tile): string => `${kind} ${id}`
 const addressOf = ({ kind, id }: Tile): string => `/projects/${projectId.value}/${kind === 'question' ? `questions/${id}` : `sql?saved=${id}`}`
 
-/** Tiles as stored: until then, the API has no answers for new tiles. */
+type Change = (tiles: Tile[]) => Tile[]
+
+/** Tiles as stored: until then, the API has no answers for new tiles. Each change is made to those that are stored then. */
 function useTiles (stored: Board) {
   const [tiles, setTiles] = useState(stored.tiles)
   const [notice, setNotice] = useState('')
   const { error, attempt } = useAttempt()
-  const saving = useRef(Promise.resolve(stored))
-  const save = async (change: (tiles: Tile[]) => Tile[]): Promise<void> => {
+  const saving = useRef<Promise<Board | undefined>>(Promise.resolve(stored))
+  const last = useRef<Change>((before) => before)
+  const save = async (change: Change): Promise<void> => {
+    last.current = change
     saving.current = saving.current.then(async (before) => {
-      let after = before
-      // Refused when somebody else has changed the board meanwhile.
-      const body = { tiles: change(before.tiles), updated_at: before.updated_at }
-      await attempt(async () => { after = await request<Board>(boardsPath(stored.id), { method: 'PATCH', body }) })
-      setTiles(after.tiles)
+      let after: Board | undefined
+      await attempt(async () => {
+        // Refused when somebody else has changed the board meanwhile; after a failure it is read again.
+        const { tiles: now, updated_at: at } = before ?? await request<Board>(boardsPath(stored.id))
+        after = await request<Board>(boardsPath(stored.id), { method: 'PATCH', body: { tiles: change(now), updated_at: at } })
+        setTiles(after.tiles)
+      })
       return after
     })
     await saving.current
   }
-  const move = (from: number, to: number): void => {
-    const tile = tiles[from]
-    if (tile === undefined || to < 0 || to >= tiles.length || from === to) return
+  const move = (tile: Tile, by: number): void => {
     void save((before) => {
-      const others = before.filter((each) => each !== tile)
+      const to = before.findIndex((each) => keyOf(each) === keyOf(tile)) + by
+      if (to < 0 || to >= before.length) return before
       setNotice(`Moved to place ${to + 1} of ${before.length}.`)
-      return others.toSpliced(to, 0, tile)
+      return before.filter((each) => keyOf(each) !== keyOf(tile)).toSpliced(to, 0, tile)
     })
   }
   const remove = (tile: Tile): void => {
     setNotice('Removed from the board; it is still stored.')
-    void save((before) => before.filter((each) => each !== tile))
+    void save((before) => before.filter((each) => keyOf(each) !== keyOf(tile)))
   }
-  return { tiles, notice, error, save, move, remove }
+  return { tiles, notice, error, save, retry: () => { void save(last.current) }, move, remove }
 }
 
 function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }) {
   const { id, name, description } = stored
-  const { tiles, notice, error, save, move, remove } = useTiles(stored)
+  const { tiles, notice, error, save, retry, move, remove } = useTiles(stored)
   const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
   const [refreshed, setRefreshed] = useState(0)
   const pressed = useRef<string>(undefined)
@@ -88,7 +93,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
         {mayWrite && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
         <span role='status' class='hint'>{notice}</span>
       </div>
-      {error !== undefined && <Failed error={error} onRetry={() => { void save((before) => before) }} />}
+      {error !== undefined && <Failed error={error} onRetry={retry} />}
       {tiles.length === 0 && <Empty>Nothing is on this board yet.</Empty>}
       <div class='board'>
         {tiles.map((tile, index) => (
@@ -99,7 +104,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
                 key={words} id={`${words} ${keyOf(tile)}`} type='button' class='quiet' aria-disabled={tiles[index + Number(by)] === undefined}
                 onClick={() => {
                   pressed.current = `${words} ${keyOf(tile)}`
-                  move(index, index + Number(by))
+                  if (tiles[index + Number(by)] !== undefined) move(tile, Number(by))
                 }}
               >{words}
               </button>
@@ -158,7 +163,7 @@ function ShareDialog ({ path, onClose }: { path: string, onClose: () => void }) 
   const [days, setDays] = useState('0')
   const [made, setMade] = useState<string>()
   const links = useAnswer<Answer<'/api/projects/{project_id}/boards/{id}/links'>>(path)
-  const { isBusy, error, attempt } = useAttempt()
+  const { isBusy, failure, attempt } = useAttempt()
   const create = async (): Promise<void> => {
     const expires = days === '0' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
     const { value } = await request<{ value: string }>(path, { method: 'POST', body: { expires_at: expires } })
@@ -179,8 +184,8 @@ function ShareDialog ({ path, onClose }: { path: string, onClose: () => void }) 
         <Select label='The link works' value={days} options={[['0', 'until you delete it here'], ['1', 'for a day'], ['7', 'for a week'], ['30', 'for 30 days']]} onChange={setDays} />
         <button type='button' class='primary' aria-disabled={isBusy} onClick={() => { if (!isBusy) void attempt(create) }}>Make a link</button>
       </div>
-      {error !== undefined && <Failed error={error} onRetry={() => { void attempt(create) }} />}
-      {made !== undefined && <><p role='status'>The link, shown only once:</p><Copyable text={made} label='Link' /></>}
+      {failure}
+      {made !== undefined && <><p role='status'>The link, shown only once:</p><Copyable key={made} text={made} label='Link' /></>}
       <Show of={links} what='Links'>
         {({ results }) => (
           <ul class='names'>

@@ -39,8 +39,10 @@ export function TileView ({ source: { path, key }, tile: { kind, id }, refreshed
   const loaded = useLoaded(`tile ${path} ${kind} ${id}`, async (signal) => {
     // Whoever has the link only gets cached answers.
     const refresh = key === undefined && answered.current < refreshed
+    const answer = await request<TileAnswer>(`${path}/answers/${kind}/${id}`, { signal, key, query: { refresh: refresh || undefined } })
+    // After a failure the next try asks for a fresh one, too.
     answered.current = refreshed
-    return await request<TileAnswer>(`${path}/answers/${kind}/${id}`, { signal, key, query: { refresh: refresh || undefined } })
+    return answer
   }, { everyMs: EVERY_MS })
   const { value, reload } = loaded
   useEffect(() => { if (refreshed > 0) reload() }, [refreshed])
