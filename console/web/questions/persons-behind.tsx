@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { Answer, Schema } from '../../api-types.ts'
 import { request } from '../api-client.ts'
 import { toCsv } from '../boards/answer-table.ts'
-import { TextsDialog } from '../confirm.tsx'
+import { TextsDialog, useAction } from '../confirm.tsx'
 import { formatCount, formatCounted, formatMeasure, showText, zoneLabel } from '../format.ts'
 import { Rows } from '../frame/lists.tsx'
 import { useLoaded } from '../load.ts'
@@ -59,12 +59,13 @@ export function PersonsBehind ({ definition, asOf, behind: { title, cell, people
   const ask = async (limit: number, signal?: AbortSignal): Promise<BehindAnswer> =>
     await request<BehindAnswer>(`/api/projects/${projectId.value}/questions/persons`, { method: 'POST', body: { definition, cell, as_of: asOf, limit }, ...signal && { signal } })
   const list = useLoaded(`persons ${JSON.stringify(cell)}`, async (signal) => await ask(LISTED, signal))
-  const [isNaming, setNaming] = useState(false)
-  async function download (): Promise<void> {
+  const [naming, setNaming] = useState<true | Schema<'Cohort'>>()
+  const file = useAction(async () => {
     const rows = (await ask(EXPORTED)).results.map(({ person_id: person, name, at, value }) =>
       [person, name, at ?? '', String(value ?? '')].map((text, index) => ({ text, isNumber: index === 3 && text !== '' })))
     offerFile(new Blob([toCsv({ head: ['person_id', 'name', 'at', 'value'], rows })], { type: 'text/csv' }), fileName(title, 'csv'))
-  }
+  })
+  const all = list.value?.people ?? 0
   return (
     <Dialog title={showText(title, 100)} onClose={onClose} isWide>
       <Show of={list} what='The persons'>
@@ -88,32 +89,39 @@ export function PersonsBehind ({ definition, asOf, behind: { title, cell, people
           )
         }}
       </Show>
-      {isNaming && <SaveCohort title={title} question={{ definition, cell }} asOf={asOf} onClose={() => setNaming(false)} />}
+      {naming === true && (
+        <SaveCohort
+          title={title} question={{ definition, cell }} asOf={asOf} onSaved={setNaming}
+          onClose={() => setNaming((now) => now === true ? undefined : now)}
+        />
+      )}
+      {typeof naming === 'object' && <SavedCohort saved={naming} onClose={() => setNaming(undefined)} />}
+      {file.failure}
       <p class='actions'>
         {may('feature_flag:write') && <button type='button' onClick={() => setNaming(true)}>Save as a cohort …</button>}
-        <button type='button' onClick={() => { void download() }}>CSV</button>
+        <button type='button' disabled={file.isBusy} onClick={file.run}>CSV{all > EXPORTED && ` of the first ${formatCount(EXPORTED)} of ${formatCount(all)}`}</button>
         <button type='button' onClick={onClose}>Close</button>
       </p>
     </Dialog>
   )
 }
 
-interface SaveCohortProps { title: string, question: { definition: Definition, cell: Cell }, asOf: string, onClose: () => void }
+interface SaveCohortProps { title: string, question: { definition: Definition, cell: Cell }, asOf: string, onSaved: (saved: Schema<'Cohort'>) => void, onClose: () => void }
 
 /** Keeps who is behind the number, or finds them again every few minutes. */
-function SaveCohort ({ title, question, asOf, onClose }: SaveCohortProps) {
-  const [saved, setSaved] = useState<Schema<'Cohort'>>()
+function SaveCohort ({ title, question, asOf, onSaved, onClose }: SaveCohortProps) {
   const [living, setLiving] = useState(false)
-  const save = async (texts: Record<string, string>): Promise<void> =>
-    setSaved(await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question, living, as_of: asOf } }))
-  if (saved === undefined) {
-    return (
-      <TextsDialog title='Save as a cohort' texts={{ name: title.slice(0, 200) }} save={save} onClose={() => {}}>
-        <Checkbox label='Living: refreshed every five minutes' isOn={living} onChange={setLiving} />
-        <p class='hint'>{living ? 'All persons behind this number; a number of a fixed day stays that of the day.' : 'These persons. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.'}</p>
-      </TextsDialog>
-    )
-  }
+  const save = async (texts: Record<string, string>): Promise<Schema<'Cohort'>> =>
+    await request<Schema<'Cohort'>>(`/api/projects/${projectId.value}/cohorts`, { method: 'POST', body: { ...texts, question, living, as_of: asOf } })
+  return (
+    <TextsDialog title='Save as a cohort' texts={{ name: title.slice(0, 200) }} save={save} onDone={onSaved} onClose={onClose}>
+      <Checkbox label='Living: refreshed every five minutes' isOn={living} onChange={setLiving} />
+      <p class='hint'>{living ? 'All persons behind this number; a number of a fixed day stays that of the day.' : 'These persons. Those without a stored person (never identified, no properties) are left out, as flags cannot know them.'}</p>
+    </TextsDialog>
+  )
+}
+
+function SavedCohort ({ saved, onClose }: { saved: Schema<'Cohort'>, onClose: () => void }) {
   return (
     <Dialog title={`Saved: ${showText(saved.name, 80)}`} onClose={onClose}>
       <p role='status'>{saved.people === null ? 'Its members will be computed within seconds.' : `The cohort has ${formatCounted(saved.people, 'person', 'persons')}.`} <a {...linkTo(`/projects/${projectId.value}/flags/new?cohort=${saved.id}`)}>New flag for it</a></p>
