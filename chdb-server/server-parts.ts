@@ -28,7 +28,7 @@ export interface ServerParts {
 /** The engine, and the way of rows into and out of it. */
 export interface Storage {
   engine: Engine
-  pools: { insert: SessionPool, owner: SessionPool, analyst: SessionPool, guard: SessionPool }
+  pools: { insert: SessionPool, holds: SessionPool, owner: SessionPool, analyst: SessionPool, guard: SessionPool }
   spool: Spool
   /** Pipes that no query uses; there are as many as sessions that may run. */
   pipes: ResultPipe[]

@@ -61,6 +61,7 @@ export async function startServer (options: ServerOptions) {
   const spool = new Spool(dataDir)
   const pools = {
     insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: OWNER_PROFILE }),
+    holds: new SessionPool(engine, { name: 'holding inserts', ...POOL_SIZES.holds, settings: OWNER_PROFILE }),
     owner: new SessionPool(engine, { name: 'the owner', ...POOL_SIZES.owner, settings: OWNER_PROFILE }),
     analyst: new SessionPool(engine, { name: 'user analyst', ...POOL_SIZES.analyst, settings: ANALYST_PROFILE }),
     guard: new SessionPool(engine, { name: 'the guard of analysts', ...POOL_SIZES.guard, settings: GUARD_PROFILE })

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
-  appendFileSync, closeSync, constants, mkdirSync, openSync, readdirSync, rmSync, statfsSync, writeFileSync
+  appendFileSync, closeSync, constants, lstatSync, mkdirSync, openSync, readdirSync, rmSync, statfsSync, writeFileSync
 } from 'node:fs'
 import { Socket } from 'node:net'
 import path from 'node:path'
@@ -62,19 +62,21 @@ export class Spool {
 }
 
 /**
- * Makes the folders of a data directory's spool, on the disk and in shared memory; one and the same without such. A
- * confined process of the engine cannot make them: they are made before.
+ * Makes the folders of a data directory's spool, on the disk and in shared memory; one and the same without such, or
+ * where it is not ours alone. A confined process of the engine cannot make them: they are made before.
  */
 export function makeSpoolFolders (dataDir: string): [disk: string, memory: string] {
   const [disk, memory] = spoolFolders(dataDir)
   mkdirSync(disk, { recursive: true, mode: 0o700 })
   try {
     mkdirSync(memory, { recursive: true, mode: 0o700 })
-    return [disk, memory]
+    // Whoever made a folder of that name before could read and replace what is in it.
+    const { mode, uid } = lstatSync(memory)
+    if (mode === (constants.S_IFDIR | 0o700) && uid === process.getuid?.()) return [disk, memory]
   } catch {
     // Not Linux, or a container without it.
-    return [disk, disk]
   }
+  return [disk, disk]
 }
 
 /** Removes them, or what is in them where this process may not. */
@@ -103,7 +105,7 @@ export async function spoolBody (spool: Spool, { head, stream, expectedBytes }: 
   const remove = (): void => { rmSync(file, { force: true }) }
   try {
     // A plain copy, cheaper done at once than handed to a thread.
-    writeFileSync(file, head, { mode: 0o600 })
+    writeFileSync(file, head, { mode: 0o600, flag: 'wx' })
     for await (const chunk of stream) appendFileSync(file, chunk)
     return { path: file, remove }
   } catch (error) {

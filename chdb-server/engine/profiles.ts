@@ -10,6 +10,8 @@ export type Settings = Readonly<Record<string, string>>
 export const POOL_SIZES = {
   // Two cores insert fastest with two to four inserts at a time; more only makes more and smaller parts.
   insert: { size: 4, maxWaiting: 64 },
+  // Takes all permits of inserts; lends no session.
+  holds: { size: 1, maxWaiting: 8 },
   // The owner's reads and commands, which are short.
   owner: { size: 8, maxWaiting: 128 },
   // Few, because each may be heavy; the queue is short, because analysts and dashboards ask again.

@@ -126,7 +126,7 @@ export class QueryLog {
     let path = ''
     try {
       path = this.#spool.newPath(0)
-      writeFileSync(path, rows.join('\n'))
+      writeFileSync(path, rows.join('\n'), { mode: 0o600, flag: 'wx' })
       const insert = { head: 'INSERT INTO chdb_server.query_log', settings: '', format: 'JSONEachRow' }
       await this.#session.run(buildInsertFrom(insert, path, 'none'))
       await this.#dropOldest()

@@ -62,6 +62,7 @@ export class SessionPool {
       }
       signal.addEventListener('abort', leave, { once: true })
       this.#waiting.push(turn)
+      if (signal.aborted) leave()
     })
   }
 

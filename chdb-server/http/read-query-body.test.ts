@@ -1,6 +1,8 @@
+import { chmodSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import t from 'tap'
+import { makeSpoolFolders, spoolFolders } from '../engine/body-spool.ts'
 import { formType, readForm } from './read-form.ts'
 import { findInsertData, readBody } from './read-query-body.ts'
 
@@ -101,4 +103,18 @@ t.test('knows a form by its type', async (t) => {
   t.equal(formType(request('', 'Multipart/Form-Data; boundary="a b"')), 'Multipart/Form-Data; boundary="a b"')
   t.equal(formType(request('', 'text/plain')), undefined)
   t.equal(formType(request('')), undefined)
+})
+
+t.test('keeps bodies in shared memory only in a folder of its own user, closed to others', async (t) => {
+  const dataDir = t.testdir()
+  const [disk, memory] = spoolFolders(dataDir)
+  t.teardown(() => rmSync(memory, { recursive: true, force: true }))
+  t.same(makeSpoolFolders(dataDir), [disk, memory])
+  t.same(makeSpoolFolders(dataDir), [disk, memory], 'and finds it again')
+  chmodSync(memory, 0o777)
+  t.same(makeSpoolFolders(dataDir), [disk, disk])
+  rmSync(memory, { recursive: true })
+  mkdirSync(`${dataDir}/other`, { mode: 0o700 })
+  symlinkSync(`${dataDir}/other`, memory)
+  t.same(makeSpoolFolders(dataDir), [disk, disk])
 })

@@ -181,6 +181,24 @@ t.test('no insert begins while a client holds them, and all are done afterwards'
   t.equal((await server.ask('SELECT count() FROM held')).text.trim(), '8')
 })
 
+t.test('several clients hold inserts one after the other', async (t) => {
+  const take = async (): Promise<ReadableStreamDefaultReader> => {
+    const reader = (await openHold('owner')).body!.getReader()
+    await reader.read()
+    return reader
+  }
+  const first = await take()
+  const others = [take(), take()]
+  // Both wait by then: the answer to a later request comes behind theirs.
+  await countWhile()
+  await first.cancel()
+  const second = await Promise.race(others)
+  await second.cancel()
+  for (const reader of await Promise.all(others)) await reader.cancel()
+
+  t.equal((await server.ask('', { params: { query: 'INSERT INTO held FORMAT TSV' }, body: '9\n' })).status, 200)
+})
+
 t.test('analysts cannot hold inserts', async (t) => {
   const hold = await openHold('analyst')
 

@@ -8,8 +8,9 @@ import { spoolBody } from '../engine/body-spool.ts'
 import { summarize } from '../engine/query-record.ts'
 import type { User } from '../http/authenticate.ts'
 import { POOL_SIZES } from '../engine/profiles.ts'
+import type { SessionPool } from '../engine/session-pool.ts'
 
-/** Longest hold. Writers wait meanwhile, and time out much later. */
+/** Longest hold, and longest wait for one. Writers wait meanwhile, and time out much later. */
 const HOLD_MS = 30_000
 
 /**
@@ -43,7 +44,8 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
 
 /**
  * `POST /hold-inserts`: waits until no insert runs, answers `held`, and lets no insert begin until the client closes
- * the connection. A backup takes its snapshot meanwhile: an insert is in the table and in every view of it, or in none.
+ * the connection. One client at a time; others wait. A backup takes its snapshot meanwhile: an insert is in the table
+ * and in every view of it, or in none.
  *
  * @throws {QueryError} 164 for analysts.
  */
@@ -51,22 +53,24 @@ export async function holdInserts (parts: ServerParts, user: User, response: Ser
   if (user === 'analyst') throw new QueryError(164, 'analyst: Cannot hold inserts in readonly mode')
   const gone = new AbortController()
   response.on('close', () => gone.abort())
-  let permits = 0
+  const timer = setTimeout(() => response.destroy(), HOLD_MS)
+  const { holds, insert } = parts.storage.pools
+  const entered: SessionPool[] = []
   try {
-    // All permits of the pool: what entered before runs to its end first.
-    while (permits < POOL_SIZES.insert.size) {
-      await parts.storage.pools.insert.enter(gone.signal)
-      permits++
+    // All permits of the pool: what entered before runs to its end first. Of two holds each would wait for the other's.
+    for (const pool of [holds, ...Array.from({ length: POOL_SIZES.insert.size }, () => insert)]) {
+      await pool.enter(gone.signal)
+      entered.push(pool)
     }
+    timer.refresh()
     response.writeHead(200, { 'content-type': 'text/plain' })
     response.write('held\n')
-    const timer = setTimeout(() => response.destroy(), HOLD_MS)
     await new Promise<void>((resolve) => {
       gone.signal.addEventListener('abort', () => resolve(), { once: true })
       if (gone.signal.aborted) resolve()
     })
-    clearTimeout(timer)
   } finally {
-    for (; permits > 0; permits--) parts.storage.pools.insert.leave()
+    clearTimeout(timer)
+    for (const pool of entered) pool.leave()
   }
 }
