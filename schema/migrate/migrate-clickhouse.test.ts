@@ -1,8 +1,8 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { findMaterializedView, FLUSH_SETTINGS, flushInserts, migrateClickHouse } from './migrate-clickhouse.ts'
-import { type Migration, splitStatements } from './read-migrations.ts'
+import { CLICKHOUSE_FOLDER, findMaterializedView, FLUSH_SETTINGS, flushInserts, migrateClickHouse } from './migrate-clickhouse.ts'
+import { listObjects, type Migration, readMigrations, splitStatements } from './read-migrations.ts'
 
 /** What the engine really uses, by table: its own words for the table's settings. */
 async function readEngines (client: ClickHouseClient): Promise<{ name: string, engine_full: string }[]> {
@@ -22,6 +22,14 @@ t.test('every table that Millrace writes flushes inserts and merges, whichever m
   for (const { name, engine_full: engine } of tables) {
     for (const [setting, value] of Object.entries(FLUSH_SETTINGS)) t.match(engine, `${setting} = ${value}`, `${name}: ${setting}`)
   }
+})
+
+t.test('the tables and views that a new node gets are those of the migrations', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  await client.command({ query: 'CREATE DICTIONARY plans (id UInt64) PRIMARY KEY id SOURCE(NULL()) LAYOUT(FLAT()) LIFETIME(0)' })
+  const answer = await client.query({ query: "SELECT name FROM system.tables WHERE database = currentDatabase() AND name NOT IN ('plans', 'schema_migrations')", format: 'JSONEachRow' })
+  const there = await answer.json<{ name: string }>()
+  t.same(listObjects(await readMigrations(CLICKHOUSE_FOLDER)).sort(), there.map(({ name }) => name).sort())
 })
 
 t.test('a table that was restored from an older backup gets the settings with the next migration', async (t) => {

@@ -7,7 +7,7 @@ import {
   renderClickHouseSql
 } from './clickhouse-topology.ts'
 import {
-  type AppliedMigration, listTables, type Migration, readMigrations, selectPending, splitStatements
+  type AppliedMigration, listObjects, listTables, type Migration, readMigrations, selectPending, splitStatements
 } from './read-migrations.ts'
 import { ask, refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
@@ -87,11 +87,12 @@ export async function migrateClickHouse (
   try {
     await refuseOtherTopology(client, topology)
     await client.command({ query: render(CREATE_STATE) })
-    const created = topology.cluster === undefined ? [] : await fillNewNodes(client, topology.cluster)
+    const migrations = await readMigrations(CLICKHOUSE_FOLDER)
+    const names = ['schema_migrations', ...listObjects(migrations)]
+    const created = topology.cluster === undefined ? [] : await fillNewNodes(client, topology.cluster, names)
     if (created.length > 0) onCreated?.(created)
     // Of all nodes: what another one has just recorded may not be on this one yet.
     const applied = await ask<AppliedMigration>(client, `SELECT DISTINCT name, checksum FROM ${everywhere(topology, 'schema_migrations')}`)
-    const migrations = await readMigrations(CLICKHOUSE_FOLDER)
     const pending = selectPending('clickhouse', migrations, applied).filter(({ name }) => only?.includes(name) ?? true)
     for (const migration of pending) {
       for (const sql of splitStatements(migration)) {
@@ -104,11 +105,12 @@ export async function migrateClickHouse (
       const settings = { async_insert: 0 as const }
       await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow', clickhouse_settings: settings })
     }
-    // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
-    await refreshEventsWithPerson(client, { topology })
     await flushInserts(client, { migrations, topology })
     const { cluster } = topology
     if (cluster !== undefined) await showAllShards(client, serverUrl, { cluster, database, migrations })
+    // Also when nothing was pending: a restore brings columns that no migration made (promoted properties). The view
+    // over all shards has just been replaced.
+    await refreshEventsWithPerson(client, { topology })
     return pending.map(({ name }) => name)
   } finally {
     await client.close()
@@ -216,17 +218,18 @@ const CREATE = /^CREATE (TABLE|MATERIALIZED VIEW|VIEW) (\S+)/
  * promoted columns included, whichever node the client is connected to. Their paths in Keeper follow from the macros of
  * each node, so a new replica joins its shard and copies its rows.
  *
- * A node that does not answer is left to the next run.
+ * A node that does not answer is left to the next run, and what an operator made is left alone.
  *
+ * @param names  Of the tables and views that are ours.
  * @returns names of what was created.
  */
-async function fillNewNodes (client: ClickHouseClient, cluster: string): Promise<string[]> {
+async function fillNewNodes (client: ClickHouseClient, cluster: string, names: readonly string[]): Promise<string[]> {
   const nodes = `clusterAllReplicas(${quoteString(cluster)}`
   const missing = await ask<{ name: string, statement: string }>(client, `
     SELECT name, any(create_table_query) AS statement FROM ${nodes}, system.tables)
-    WHERE database = currentDatabase() AND NOT startsWith(name, '.')
+    WHERE database = currentDatabase() AND name IN {names: Array(String)}
     GROUP BY name, engine HAVING count() < (SELECT count() FROM ${nodes}, system.one))
-    ORDER BY indexOf(${`[${ORDER.map(quoteString).join()}]`}, engine), name`)
+    ORDER BY indexOf(${`[${ORDER.map(quoteString).join()}]`}, engine), name`, { names })
   for (const { statement } of missing) await client.command({ query: createEverywhere(statement, cluster) })
   return missing.map(({ name }) => name)
 }

@@ -38,6 +38,12 @@ export function listTables (migrations: readonly Pick<Migration, 'sql'>[]): stri
   return migrations.flatMap(({ sql }) => [...sql.matchAll(/^CREATE TABLE IF NOT EXISTS (\w+)/gm)].map(([, name = '']) => name))
 }
 
+/** The same with views. */
+export function listObjects (migrations: readonly Pick<Migration, 'sql'>[]): string[] {
+  const create = /^CREATE (?:OR REPLACE VIEW|(?:TABLE|VIEW|MATERIALIZED VIEW) IF NOT EXISTS) (\w+)/gm
+  return [...new Set(migrations.flatMap(({ sql }) => [...sql.matchAll(create)].map(([, name = '']) => name)))]
+}
+
 /** What a database remembers of a migration that it has. */
 export interface AppliedMigration {
   name: string
