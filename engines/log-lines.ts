@@ -16,7 +16,7 @@ interface LogLine {
 
 /**
  * Turns a JSON line into `14:03:07.123 WARN  pipeline  an insert failed  partition=live.0`, with the stack of an error
- * below it. A line that is not JSON stays as it is, behind the name of what wrote it.
+ * below it. A line that is not JSON of ours stays as it is, behind the name of what wrote it.
  *
  * @param line             Without its line break.
  * @param options.source   Names the process of a line that does not name itself, as those of Postgres.
@@ -24,7 +24,15 @@ interface LogLine {
  */
 export function formatLogLine (line: string, options: { source?: string, isColored?: boolean } = {}): string {
   const parsed = parseLine(line)
-  if (parsed === undefined) return clean(options.source === undefined ? line : `${options.source.padEnd(10)} ${line}`)
+  try {
+    if (parsed !== undefined) return formatFields(parsed, options)
+  } catch {
+    // Safe to ignore: somebody else's JSON, whose fields are of other types, is shown as it is.
+  }
+  return clean(options.source === undefined ? line : `${options.source.padEnd(10)} ${line}`)
+}
+
+function formatFields (parsed: LogLine, options: { source?: string, isColored?: boolean }): string {
   const { level = 30, time = 0, component = options.source ?? '', msg = '', err, pid: _, ...fields } = parsed
   const name = LEVELS[level] ?? String(level)
   const color = options.isColored === true ? COLORS[name] : undefined

@@ -171,6 +171,7 @@ t.test('the stack of an error stands below, and colours are for terminals that w
 t.test('lines that are not JSON keep their text, and control characters do not reach a terminal', async (t) => {
   t.equal(formatLogLine('2026-01-02 LOG:  started', { source: 'postgres' }), 'postgres   2026-01-02 LOG:  started')
   t.equal(formatLogLine('{"half'), '{"half')
+  for (const odd of ['{"time":1,"err":null}', '{"time":1e300}', '{"time":1,"component":3}', '{"time":1,"err":{"stack":5}}', '{"time":1,"level":{"toString":1}}', '{"time":1,"msg":{"toString":1}}']) t.equal(formatLogLine(odd), odd)
   t.equal(timeOf('plain'), undefined)
   t.notMatch(formatLogLine(line({ msg: 'a\u001b[2Jb\nc', name: '\u0007' })), /[\u0000-\u0008\u001b\n]/) // eslint-disable-line no-control-regex
 })
