@@ -92,7 +92,7 @@ export function planPieces (differing: readonly DifferingGroup[], options: PlanO
     const kinds = Map.groupBy(parts, (part) =>
       part.target === undefined || isRepeatable ? 'new' : isAppended(part) ? 'appended' : 'replaced')
     for (const [kind, alike] of kinds) {
-      for (const chunk of cut(alike)) {
+      for (const chunk of cut(alike, kind === 'appended')) {
         const how = { shares: chunk.map(({ share }) => share), isReplaced: kind === 'replaced' }
         pieces.push(toPiece(chunk, options, kind === 'appended' ? { ...how, after: timesOfShares(chunk) } : how))
       }
@@ -102,15 +102,16 @@ export function planPieces (differing: readonly DifferingGroup[], options: PlanO
   return pieces
 }
 
-function countRows (parts: readonly DifferingGroup[]): number {
-  return parts.reduce((sum, { source, target }) => sum + Math.max(0, (source?.rows ?? 0) - (target?.rows ?? 0)), 0)
+/** Rows that are copied: all of the source, or those after the rows that the target has. */
+function countRows (parts: readonly DifferingGroup[], isAppended = false): number {
+  return parts.reduce((sum, { source, target }) => sum + (source?.rows ?? 0) - (isAppended ? target?.rows ?? 0 : 0), 0)
 }
 
-function cut (parts: readonly DifferingGroup[]): DifferingGroup[][] {
+function cut (parts: readonly DifferingGroup[], isAppended: boolean): DifferingGroup[][] {
   const chunks: DifferingGroup[][] = []
   for (const part of parts) {
     const last = chunks.at(-1)
-    if (last !== undefined && countRows([...last, part]) <= PIECE_ROWS) last.push(part)
+    if (last !== undefined && countRows([...last, part], isAppended) <= PIECE_ROWS) last.push(part)
     else chunks.push([part])
   }
   return chunks
@@ -123,8 +124,7 @@ function toPiece (
   const state = parts.map(({ group, share, source, target }) =>
     [group, share, source?.rows, source?.checksum, target?.checksum])
   const hash = createHash('sha256').update(JSON.stringify([how, state])).digest('hex').slice(0, 32)
-  const rows = how.isReplaced ? parts.reduce((sum, { source }) => sum + (source?.rows ?? 0), 0) : countRows(parts)
-  return { groups, ...how, rows, token: `move:${table}:${round}:${hash}` }
+  return { groups, ...how, rows: countRows(parts, how.after !== undefined), token: `move:${table}:${round}:${hash}` }
 }
 
 /** A day of an event that is not the same on both sides. */
