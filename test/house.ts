@@ -41,10 +41,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_318,
+  lines: 89_329,
   serverLines: 5_526,
   platformLines: 3_923,
-  trackedFiles: 1_744,
+  trackedFiles: 1_745,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,

@@ -35,8 +35,11 @@ export type Cell = TrendCell & { kind: 'trend' } | FunnelCell & { kind: 'funnel'
 export function compilePersons (
   question: Question, cell: Cell, asked: { projectId: number, range: ResolvedRange, limit: number }
 ): string {
+  // The first series also chooses the parts that a formula is computed of.
+  const isNeeded = (index: number, { formula, breakdown }: Trend): boolean =>
+    index === 0 && formula !== null && breakdown !== null
   const narrowed = question.kind === 'trend' && cell.kind === 'trend'
-    ? { ...question, series: question.series.filter((_, index) => index === cell.series) }
+    ? { ...question, series: question.series.filter((_, index) => index === cell.series || isNeeded(index, question)) }
     : question
   return wrap(`persons of a ${question.kind}`, `SELECT toString(person) AS person_id, at, value, count() OVER () AS people FROM
 (
