@@ -21,7 +21,7 @@ const COMMON_NAMES = new Set(['main.ts', 'app.ts'])
 
 export interface House {
   /** Lines of what runs: no tests, no benchmarks, nothing generated. */
-  lines: number
+  lines: 89_335,
   /** Of the package chdb-server, which is not in `lines`. */
   serverLines: number
   platformLines: number
@@ -41,7 +41,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_329,
+  lines: 89_335,
   serverLines: 5_526,
   platformLines: 3_923,
   trackedFiles: 1_745,

@@ -41,7 +41,7 @@ export function useLoaded<T> (
         if (!ended.signal.aborted) setState({ key, value, isLoading: false })
       } catch (error) {
         if (ended.signal.aborted) return
-        const failed = { error: toApiError(error), isLoading: false }
+        const failed = { error: asApiError(error), isLoading: false }
         setState((before) => before.key === key ? { ...before, ...failed } : { key, ...failed })
       }
       if (everyMs !== undefined && !ended.signal.aborted) timer = setTimeout(() => { void runWhenVisible() }, everyMs)
@@ -78,6 +78,6 @@ export function useAnswer<T> (path: string, query?: RequestOptions['query'], opt
 }
 
 /** A bug of the console is shown like a failure of the server, and not hidden. */
-function toApiError (error: unknown): ApiError {
+export function asApiError (error: unknown): ApiError {
   return error instanceof ApiError ? error : new ApiError(0, 'console_error', `The console failed: ${String(error)}`)
 }

@@ -1,10 +1,11 @@
 import type { ComponentType } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks'
 import type { Session } from '../api-types.ts'
 import { Account } from './account.tsx'
 import { ApiError } from './api-client.ts'
 import { GoTo } from './go-to.tsx'
 import { focusContent, useFocusOnArrival } from './keep-focus.ts'
+import { asApiError } from './load.ts'
 import { leave, linkTo, navigate, path, projectId } from './router.ts'
 import { openGroups, type Screen, type ScreenGroup } from './screens.ts'
 import { logout } from './session.ts'
@@ -129,7 +130,7 @@ function NotThere () {
   )
 }
 
-/** Its code is fetched once; a failed fetch, such as after an upgrade, offers to load the page again. */
+/** Its code is fetched once; a failed fetch, such as after an upgrade, and a screen that throws offer to load the page again. */
 export function LazyScreen ({ screen }: { screen: Pick<Screen, 'title' | 'load'> }) {
   const [Loaded, setLoaded] = useState<{ Component: ComponentType }>()
   const [error, setError] = useState<ApiError>()
@@ -138,6 +139,10 @@ export function LazyScreen ({ screen }: { screen: Pick<Screen, 'title' | 'load'>
       (Component) => setLoaded({ Component }),
       () => setError(new ApiError(0, 'console_error', 'This screen could not be loaded, perhaps because Millrace was upgraded meanwhile.')))
   }, [])
+  const [thrown, forget] = useErrorBoundary((reason) => { reportError(reason) })
+  // Another address may be one that it can show.
+  useEffect(forget, [path.value])
+  if (thrown !== undefined) return <Failed error={asApiError(thrown)} onRetry={() => { location.reload() }} />
   if (error !== undefined) return <Failed error={error} onRetry={() => { location.reload() }} />
   if (Loaded === undefined) return <Loading what={screen.title} />
   const { Component } = Loaded

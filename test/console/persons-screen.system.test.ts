@@ -150,3 +150,19 @@ t.test('a person is erased after a word was typed, which is counted first', asyn
   t.same(problems, [])
   await context.close()
 })
+
+t.test('a group opens whatever its key is', async (t) => {
+  const keys = ['..', '100%', 'a/b?c#d']
+  await send(stack, keys.map((key) => ({
+    event: '$groupidentify', distinct_id: 'teams', properties: { $group_type: 'team', $group_key: key, $group_set: { name: `team ${key}` } }
+  })))
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM groups WHERE project_id = ${stack.project}`).length === keys.length)
+  const { context, page, problems } = await open(`${home}/groups`)
+  for (const key of keys) {
+    await page.getByRole('link', { name: key, exact: true }).click()
+    await page.getByRole('row', { name: `name team ${key}` }).waitFor()
+    await page.getByRole('link', { name: 'Groups', exact: true }).first().click()
+  }
+  t.same(problems, [])
+  await context.close()
+})

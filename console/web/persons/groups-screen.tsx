@@ -18,18 +18,19 @@ type Group = Schema<'Group'>
 
 const base = (): string => `/api/projects/${projectId.value}/groups`
 
-/** Companies, teams and whatever else events belong to, by type; one of them: `/<index of the type>/<key>`. */
+/** Companies, teams and whatever else events belong to, by type; one of them: `/<index of the type>?key=`, as a path has no `..`. */
 export function GroupsScreen () {
   const types = useAnswer<GroupTypes>(`${base()}/types`)
-  const [, , , shown, key] = path.value
+  const shown = path.value[3]
+  const key = query.value.get('key')
   return (
     <Show of={types} what='Groups'>
       {({ results }) => {
         const type = results.find(({ group_type_index: index }) => String(index) === (shown ?? query.value.get('type'))) ?? results[0]
         if (type === undefined) return <><h1>Groups</h1><Empty>No event belongs to a group yet: SDKs call <code>group('company', 'acme')</code>.</Empty></>
-        return key === undefined
+        return key === null
           ? <GroupList types={results} type={type} />
-          : <GroupDetail type={type} id={decodeURIComponent(key)} />
+          : <GroupDetail type={type} id={key} />
       }}
     </Show>
   )
@@ -49,7 +50,7 @@ function GroupList ({ types, type }: { types: readonly GroupType[], type: GroupT
         />
       }
       columns={[
-        ['Key', ({ group_key: key }) => <a {...linkTo(`/projects/${projectId.value}/groups/${index}/${encodeURIComponent(key)}`)}>{showText(key, 80)}</a>, 'wide'],
+        ['Key', ({ group_key: key }) => <a {...linkTo(`/projects/${projectId.value}/groups/${index}?key=${encodeURIComponent(key)}`)}>{showText(key, 80)}</a>, 'wide'],
         ['Name', ({ properties: { name } }) => typeof name === 'string' ? showText(name, 80) : UNKNOWN, 'wide'],
         ['#Properties', ({ properties }) => Object.keys(properties).length],
         [`Known since (${zoneLabel()})`, ({ created_at: at }) => <Time at={at} />, 'numbers']
