@@ -21,7 +21,7 @@ const COMMON_NAMES = new Set(['main.ts', 'app.ts'])
 
 export interface House {
   /** Lines of what runs: no tests, no benchmarks, nothing generated. */
-  lines: 89_335,
+  lines: number
   /** Of the package chdb-server, which is not in `lines`. */
   serverLines: number
   platformLines: number
