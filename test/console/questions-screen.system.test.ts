@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkPage, findBarriers, HOSTILE, logIn, openPage, openProject, send } from './open-console.ts'
+import { checkPage, findBarriers, HOSTILE, logIn, openPage, openProject, send, whenClosed } from './open-console.ts'
 
 const SCREEN_BYTES = 25_000
 
@@ -386,8 +386,11 @@ t.test('a trend is drawn as lines, bars, areas and numbers, its lines are chosen
   await page.keyboard.press('Enter')
   await page.getByLabel('What happened').fill('release 2.3')
   t.same(await findBarriers(page), [], 'the dialog')
+  await page.route(/\/annotations\//, async (route) => await (route.request().method() === 'GET' ? route.abort() : route.fallback()))
   await page.keyboard.press('Enter')
   await page.locator('.chart .happened title', { hasText: 'release 2.3' }).waitFor({ state: 'attached' })
+  await whenClosed(page.getByRole('dialog'))
+  await page.unroute(/\/annotations\//)
   t.match(await page.getByRole('list', { name: 'Annotations' }).getByRole('listitem').innerText(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d release 2\.3/)
   t.match(await stack.sql`SELECT kind, after->>'name' AS name FROM record WHERE object = 'annotations' AND project_id = ${stack.project}`, [{ kind: 'create', name: 'release 2.3' }])
   await checkPage(t, page, 'an annotated trend')

@@ -20,15 +20,21 @@ const known = signal<{ project: number | undefined, of: readonly Annotation[] }>
 
 async function load (): Promise<void> {
   const project = projectId.value
-  known.value = { project, of: known.value.project === project ? known.value.of : [] }
+  known.value = { project, of: [] }
   const { results } = await request<Page<Annotation>>(pathOf(), { query: { limit: 1000 } })
-  if (projectId.value === project) known.value = { project, of: results.sort((one, other) => Date.parse(one.at) - Date.parse(other.at)) }
+  if (projectId.value === project) keep(results)
+}
+
+/** Puts some into those that are known, without the one of `gone`. */
+function keep (some: readonly Annotation[], gone?: number): void {
+  const others = known.value.of.filter(({ id }) => id !== gone && some.every((each) => each.id !== id))
+  known.value = { ...known.value, of: [...others, ...some].sort((one, other) => Date.parse(one.at) - Date.parse(other.at)) }
 }
 
 /** The annotations in the range of an answer, and the point that each belongs to; empty for viewers of a link. */
 export function useAnnotations ({ from, to, timezone }: Answered, points: readonly Point[]): (Mark & { annotation: Annotation })[] {
   const project = projectId.value
-  // A chart is whole without its marks; the list of them says why they are missing when one is added.
+  // A chart is whole without its marks.
   useEffect(() => { if (may('query:read') && known.value.project !== project) load().catch(() => {}) }, [project])
   const { of } = known.value.project === project ? known.value : { of: [] }
   return of.flatMap((annotation) => {
@@ -64,7 +70,7 @@ export function AnnotationList ({ of, mayChange }: { of: readonly { annotation: 
       {isWriter && <p><button type='button' onClick={() => setOpen({})}>Annotate …</button></p>}
       {open !== undefined && open.isDeleted !== true && <AnnotationDialog of={open.of} onClose={close} />}
       {open?.isDeleted === true && open.of !== undefined && (
-        <DeleteDialog name={open.of.name} path={pathOf(open.of.id)} onDone={() => { void load() }} onClose={close}>
+        <DeleteDialog name={open.of.name} path={pathOf(open.of.id)} onDone={() => keep([], open.of?.id)} onClose={close}>
           Its mark is removed from all charts of the project.
         </DeleteDialog>
       )}
@@ -82,8 +88,9 @@ function AnnotationDialog ({ of, onClose }: { of: Annotation | undefined, onClos
     // The field has no seconds.
     const isMoved = of === undefined || at !== toField(Date.parse(of.at))
     const body = { name: name.trim(), ...isMoved && { at: new Date(at).toISOString() }, ...of && { updated_at: of.updated_at } }
-    await request(pathOf(of?.id), { method: of === undefined ? 'POST' : 'PATCH', body })
-    await load()
+    // Reading all again could fail, and the next try would add a second one.
+    const stored = await request<Annotation>(pathOf(of?.id), { method: of === undefined ? 'POST' : 'PATCH', body })
+    if (stored.team_id === known.value.project) keep([stored])
   }
   return (
     <FormDialog
