@@ -41,10 +41,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_335,
+  lines: 89_371,
   serverLines: 5_526,
   platformLines: 3_923,
-  trackedFiles: 1_745,
+  trackedFiles: 1_747,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,

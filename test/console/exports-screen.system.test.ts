@@ -151,5 +151,7 @@ t.test('an alert on a question is tried over 30 days, saved and changed; a board
   await stack.sql`UPDATE alerts SET updated_at = now() WHERE id = ${alert.id}`
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByText(/was changed since you read it/).waitFor()
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM alerts WHERE id = ${alert.id} AND description = 'mine'`).length === 1)
   t.match(problems, [/409 \(Conflict\).*\/alerts\/\d+\/$/])
 })

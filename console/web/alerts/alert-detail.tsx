@@ -3,6 +3,7 @@ import type { Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { DeleteDialog, TextFields, useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
+import { changerOf } from '../frame/change-stored.ts'
 import { listSubjects, OneOf } from '../frame/lists.tsx'
 import { useUnsaved } from '../frame/unsaved.tsx'
 import { useLoaded } from '../load.ts'
@@ -77,6 +78,7 @@ interface EditorProps { stored: Alert | undefined, choices: Choices, onSaved: ()
 function AlertEditor ({ stored, choices, onSaved, onDelete }: EditorProps) {
   const [first] = useState<Draft>(() => stored ?? withSubject(NEW, readSubject(query.value.get('about')) ?? NEW.about))
   const [draft, setDraft] = useState(first)
+  const [change] = useState(() => stored && changerOf<Alert>(alertsPath(stored.id), stored.updated_at))
   const { isBusy, error, attempt } = useAttempt()
   const mayWrite = may('query:write')
   const isChanged = JSON.stringify(draft) !== JSON.stringify(first)
@@ -84,7 +86,7 @@ function AlertEditor ({ stored, choices, onSaved, onDelete }: EditorProps) {
   const set = (fields: Partial<Draft>): void => setDraft({ ...draft, ...fields })
   const save = async (): Promise<void> => {
     await attempt(async () => {
-      const { id } = await request<Alert>(alertsPath(stored?.id), { method: stored === undefined ? 'POST' : 'PATCH', body: draft })
+      const { id } = await (change?.(draft) ?? request<Alert>(alertsPath(), { method: 'POST', body: draft }))
       if (stored === undefined) navigate(`/projects/${projectId.value}/alerts/${id}`)
       else onSaved()
     })

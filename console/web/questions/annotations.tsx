@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { DeleteDialog, FormDialog } from '../confirm.tsx'
+import { changerOf } from '../frame/change-stored.ts'
 import { formatterOf, showText } from '../format.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -82,14 +83,15 @@ export function AnnotationList ({ of, mayChange }: { of: readonly { annotation: 
 const toField = (ms: number): string => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 
 function AnnotationDialog ({ of, onClose }: { of: Annotation | undefined, onClose: () => void }) {
+  const [change] = useState(() => of && changerOf<Annotation>(pathOf(of.id), of.updated_at))
   const [name, setName] = useState(of?.name ?? '')
   const [at, setAt] = useState(() => toField(of === undefined ? Date.now() : Date.parse(of.at)))
   const save = async (): Promise<void> => {
     // The field has no seconds.
     const isMoved = of === undefined || at !== toField(Date.parse(of.at))
-    const body = { name: name.trim(), ...isMoved && { at: new Date(at).toISOString() }, ...of && { updated_at: of.updated_at } }
+    const body = { name: name.trim(), ...isMoved && { at: new Date(at).toISOString() } }
     // Reading all again could fail, and the next try would add a second one.
-    const stored = await request<Annotation>(pathOf(of?.id), { method: of === undefined ? 'POST' : 'PATCH', body })
+    const stored = await (change?.(body) ?? request<Annotation>(pathOf(), { method: 'POST', body }))
     if (stored.team_id === known.value.project) keep([stored])
   }
   return (

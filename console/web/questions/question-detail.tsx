@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { DeleteDialog, FormDialog, TextsDialog } from '../confirm.tsx'
+import { changerOf } from '../frame/change-stored.ts'
 import { BackTo } from '../frame/lists.tsx'
 import { useUnsaved } from '../frame/unsaved.tsx'
 import { showText } from '../format.ts'
@@ -144,11 +145,12 @@ function BoardDialog ({ id, name: question, onClose }: { id: number, name: strin
   const without = boards.value?.results.filter(({ tiles }) => !tiles.some((tile) => tile.kind === 'question' && tile.id === id)) ?? []
   const isNew = (chosen ?? (without.length === 0 ? NEW_BOARD : '')) === NEW_BOARD
   const add = async (): Promise<void> => {
-    const board = without.find((each) => String(each.id) === chosen)
-    const tiles = [...board?.tiles ?? [], { kind: 'question', id }]
+    const tile = { kind: 'question', id }
+    // As it is now: a board that somebody else has changed since it was listed gets the tile, too.
+    const { tiles = [], updated_at: at } = isNew ? {} : await request<Partial<Schema<'Board'>>>(`${path}${chosen ?? ''}`)
     const stored = isNew
-      ? await request<Schema<'Board'>>(path, { method: 'POST', body: { name: name.trim(), tiles } })
-      : await request<Schema<'Board'>>(`${path}${chosen ?? ''}`, { method: 'PATCH', body: { tiles, updated_at: board?.updated_at } })
+      ? await request<Schema<'Board'>>(path, { method: 'POST', body: { name: name.trim(), tiles: [tile] } })
+      : await request<Schema<'Board'>>(`${path}${chosen ?? ''}`, { method: 'PATCH', body: { tiles: [...tiles, tile], updated_at: at } })
     navigate(`/projects/${projectId.value}/boards/${stored.id}`)
   }
   return (
@@ -173,14 +175,15 @@ function BoardDialog ({ id, name: question, onClose }: { id: number, name: strin
 interface SaveDialogProps { definition: Definition, stored: Question | undefined, onSaved: () => void, onClose: () => void }
 
 function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) {
+  const [change] = useState(() => stored && changerOf<Question>(questionsPath(stored.id), stored.updated_at))
   const texts = { name: stored?.name ?? describeQuestion(definition).slice(0, 200), description: stored?.description ?? '' }
   const save = async (changed: Record<string, string>): Promise<void> => {
     const body = { ...changed, definition }
-    if (stored === undefined) {
+    if (change === undefined) {
       const { id } = await request<Question>(questionsPath(), { method: 'POST', body })
       navigate(`/projects/${projectId.value}/questions/${id}`)
     } else {
-      await request(questionsPath(stored.id), { method: 'PATCH', body: { ...body, updated_at: stored.updated_at } })
+      await change(body)
       keepAsked(undefined)
       onSaved()
     }

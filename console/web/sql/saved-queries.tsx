@@ -4,6 +4,7 @@ import { type Page, request } from '../api-client.ts'
 import { TextsDialog } from '../confirm.tsx'
 import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'
 import type { Loaded } from '../load.ts'
+import { changerOf } from '../frame/change-stored.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Checkbox, Show } from '../states.tsx'
 
@@ -51,11 +52,10 @@ interface SaveDialogProps {
 /** Saves a query under a name: a new one, or changes the one that is open. */
 export function SaveDialog ({ fields, saved, ...props }: SaveDialogProps) {
   const [asNew, setAsNew] = useState(false)
+  const [change] = useState(() => saved && changerOf<SavedQuery>(savedQueriesPath(saved.id), saved.updated_at))
   const save = async (texts: Record<string, string>): Promise<SavedQuery> => {
     const body = { ...fields, ...texts }
-    return saved === undefined || asNew
-      ? await request(savedQueriesPath(), { method: 'POST', body })
-      : await request(savedQueriesPath(saved.id), { method: 'PATCH', body: { ...body, updated_at: saved.updated_at } })
+    return change === undefined || asNew ? await request(savedQueriesPath(), { method: 'POST', body }) : await change(body)
   }
   return (
     <TextsDialog title='Save the query' texts={{ name: saved?.name ?? '', description: saved?.description ?? '' }} save={save} onDone={props.onSaved} onClose={props.onClose}>
