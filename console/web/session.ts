@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import { allowsScope, type Scope } from '../../schema/scopes.ts'
 import type { Session } from '../api-types.ts'
 import { ApiError, request, whenLoggedOut } from './api-client.ts'
@@ -14,6 +14,11 @@ export const session = signal<Session | null | undefined>(undefined)
 export function currentSession (): Session {
   if (session.value == null) throw new Error('nobody is logged in')
   return session.value
+}
+
+/** Forgets something that outlives its screen once nobody is logged in: the next user of the tab may be another one. */
+export function whenSessionEnds (forget: () => void): void {
+  effect(() => { if (session.value === null) forget() })
 }
 
 /** Why it is not known who is logged in; undefined while nothing failed. */

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import type { BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
+import { writeLink } from '../../console/web/sql/sql-parameters.ts'
 import { createStackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { shareBrowser } from '../sdk/open-page.ts'
@@ -198,9 +199,13 @@ t.test('a query is saved, opened by its link with values and chart, changed, and
 })
 
 t.test('a link holds the query itself, a sample is ready, and a result is downloaded', async (t) => {
-  const { context, page, problems } = await open(`${home}/sql#` + new URLSearchParams({ sql: 'SELECT {n:UInt8} + 1 AS next', n: '4' }).toString())
-  t.equal(await page.getByLabel('Query', { exact: true }).inputValue(), 'SELECT {n:UInt8} + 1 AS next')
+  const { context, page, problems } = await open(`${home}/sql#` + writeLink('SELECT {sql:UInt8}', { sql: '3' }))
+  t.equal(await page.getByLabel('Query', { exact: true }).inputValue(), 'SELECT {sql:UInt8}')
+  t.equal(await page.locator('.parameters').getByLabel('sql').inputValue(), '3')
   t.equal(new URL(page.url()).hash, '', 'it is taken out of the address')
+  await page.goto(`${page.url()}#${writeLink('SELECT {n:UInt8} + 1 AS next', { n: '4' })}`)
+  await page.getByLabel('n UInt8').waitFor()
+  t.equal(await page.getByLabel('Query', { exact: true }).inputValue(), 'SELECT {n:UInt8} + 1 AS next', 'also of a link that is pasted into the tab')
   const [csv] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).click()])
   t.equal(await readFile((await csv.path()), 'utf8'), '"next"\n5\n')
   const [parquet] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Parquet' }).click()])
@@ -216,6 +221,14 @@ t.test('a link holds the query itself, a sample is ready, and a result is downlo
   await page.getByRole('button', { name: 'Run' }).click()
   await page.getByText(/^10 rows · /).waitFor()
   t.same(problems, [])
+
+  await page.getByRole('link', { name: 'SQL', exact: true }).click()
+  await write(page, 'SELECT 1 AS secret')
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await page.getByLabel('Personal API key').fill(stack.personalApiKey)
+  await page.keyboard.press('Enter')
+  await page.getByLabel('Query', { exact: true }).waitFor()
+  t.match(await page.getByLabel('Query', { exact: true }).inputValue(), /events_with_person/, 'nobody gets the draft of another')
   await context.close()
 })
 

@@ -7,7 +7,7 @@ import { DeleteDialog, FormDialog } from '../confirm.tsx'
 import { changerOf } from '../frame/change-stored.ts'
 import { formatterOf, showText } from '../format.ts'
 import { projectId } from '../router.ts'
-import { may } from '../session.ts'
+import { may, whenSessionEnds } from '../session.ts'
 import type { Mark } from '../sql/result-chart.tsx'
 import { Time } from '../states.tsx'
 import type { Answered, Point } from './question-definition.ts'
@@ -17,7 +17,9 @@ export type Annotation = Schema<'Annotation'>
 const pathOf = (id?: number): string => `/api/projects/${projectId.value}/annotations/${id ?? ''}`
 
 /** Those of a project, shared by all charts of a page: a board has many. */
-const known = signal<{ project: number | undefined, of: readonly Annotation[] }>({ project: undefined, of: [] })
+const NONE: { project: number | undefined, of: readonly Annotation[] } = { project: undefined, of: [] }
+const known = signal(NONE)
+whenSessionEnds(() => { known.value = NONE })
 
 async function load (): Promise<void> {
   const project = projectId.value

@@ -23,6 +23,20 @@ export function parameterValue (values: Readonly<Record<string, string>>, name: 
   return Object.hasOwn(values, name) ? values[name] : undefined
 }
 
+/** The part of a link behind the `#`: a query and its values, whose names begin with `param_`, as one may be `sql`. */
+export function writeLink (query: string, values: Readonly<Record<string, string>>): string {
+  return new URLSearchParams([['sql', query], ...Object.entries(values).map(([name, value]) => [`param_${name}`, value])]).toString()
+}
+
+/** @returns undefined where a link has no query. */
+export function readLink (hash: string): { query: string, parameters: Record<string, string> } | undefined {
+  const link = new URLSearchParams(hash)
+  const query = link.get('sql')
+  if (query === null) return undefined
+  const values = [...link].filter(([name]) => name.startsWith('param_')).map(([name, value]) => [name.slice('param_'.length), value])
+  return { query, parameters: Object.fromEntries(values) }
+}
+
 /** What a parameter of this name is before somebody chose a value: the project, and the last 30 days. */
 export function defaultValue (name: string, { project, now }: { project: number, now: number }): string {
   const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10)

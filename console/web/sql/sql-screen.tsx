@@ -1,9 +1,11 @@
 import type { Answer } from '../../api-types.ts'
+import { useEffect, useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { useAnswer, useLoaded } from '../load.ts'
 import { Search } from '../paging.tsx'
 import { linkTo, query, shownProjectId } from '../router.ts'
+import { whenSessionEnds } from '../session.ts'
 import { Show } from '../states.tsx'
 import { LISTED, savedQueriesPath, type SavedQuery, SavedQueryList } from './saved-queries.tsx'
 import { keepDraft, readDraft, Workbench } from './workbench.tsx'
@@ -30,6 +32,13 @@ export function SqlScreen () {
   const saved = useLoaded(`saved query ${project} ${savedId}`, async (signal) =>
     savedId === undefined ? undefined : await request<SavedQuery>(savedQueriesPath(savedId), { signal }))
   const tables = useAnswer<Answer<'/api/sql/tables'>>('/api/sql/tables')
+  // A link is also pasted into a tab that shows the screen.
+  const [links, setLinks] = useState(0)
+  useEffect(() => {
+    const take = (): void => setLinks((before) => before + 1)
+    addEventListener('hashchange', take)
+    return () => removeEventListener('hashchange', take)
+  }, [])
   const isOpen = savedId === undefined || saved.value !== undefined
   const sample = SAMPLES.find(({ name }) => name === query.value.get('sample'))
   if (sample !== undefined) keepSample(project, sample.query)
@@ -39,7 +48,7 @@ export function SqlScreen () {
         {saved.value === undefined ? <h1>SQL</h1> : <Title name={saved.value.name} max={120} />}
         {saved.value !== undefined && saved.value.description !== '' && <p class='hint'>{showText(saved.value.description, 3000)}</p>}
         {isOpen
-          ? <Workbench key={`${project} ${savedId} ${sample?.name}`} saved={saved.value} draft={saved.value ?? readDraft(project)} onChanged={list.reload} onSaved={saved.reload} />
+          ? <Workbench key={`${project} ${savedId} ${sample?.name} ${links}`} saved={saved.value} draft={saved.value ?? readDraft(project)} onChanged={list.reload} onSaved={saved.reload} />
           : <Show of={saved} what='The query'>{() => null}</Show>}
       </div>
       <aside aria-label='Queries and tables'>
@@ -64,6 +73,7 @@ export function SqlScreen () {
 }
 
 let shown = ''
+whenSessionEnds(() => { shown = '' })
 
 /** Puts a sample into the editor once, so later edits stay. */
 function keepSample (project: number, text: string): void {

@@ -5,12 +5,12 @@ import { ApiError, fetchFile } from '../api-client.ts'
 import { DeleteDialog } from '../confirm.tsx'
 import { fileName, offerFile } from '../offer-file.ts'
 import { navigate, projectId, shownProjectId } from '../router.ts'
-import { may } from '../session.ts'
+import { may, whenSessionEnds } from '../session.ts'
 import { QueryEditor } from './query-editor.tsx'
 import { positionOf, type QueryRun, runQuery } from './query-result.ts'
 import { ResultTable, RunFailure, RunStatus } from './result-view.tsx'
 import { SaveDialog, savedQueriesPath, type SavedQuery, type SavedQueryFields } from './saved-queries.tsx'
-import { defaultValue, findParameters, type Parameter, parameterValue } from './sql-parameters.ts'
+import { defaultValue, findParameters, type Parameter, parameterValue, readLink, writeLink } from './sql-parameters.ts'
 import { Select } from '../states.tsx'
 
 export type Draft = SavedQueryFields
@@ -23,6 +23,7 @@ const FIRST: Draft = {
 const ROWS = [1000, 10_000] as const
 
 const drafts = new Map<number, Draft>()
+whenSessionEnds(() => drafts.clear())
 
 /** Keeps what was typed while other screens are shown. */
 export function keepDraft (project: number, draft: Draft): void {
@@ -31,20 +32,17 @@ export function keepDraft (project: number, draft: Draft): void {
 
 /** The query of a link (`#sql=...`), else what was typed before. */
 export function readDraft (project: number): Draft {
-  const link = new URLSearchParams(location.hash.slice(1))
-  const text = link.get('sql')
-  if (text !== null) {
+  const link = readLink(location.hash.slice(1))
+  if (link !== undefined) {
     history.replaceState(null, '', location.pathname + location.search)
-    link.delete('sql')
-    drafts.set(project, { query: text, parameters: Object.fromEntries(link), chart: null })
+    drafts.set(project, { ...link, chart: null })
   }
   return drafts.get(project) ?? FIRST
 }
 
 /** A link that holds the query itself. Behind the #, it stays in the browser: no log has it. */
 function linkOf ({ query, parameters }: Draft): string {
-  const values = new URLSearchParams({ sql: query, ...parameters })
-  return `${location.origin}/console/projects/${projectId.value}/sql#${values.toString()}`
+  return `${location.origin}/console/projects/${projectId.value}/sql#${writeLink(query, parameters)}`
 }
 
 interface WorkbenchProps {
