@@ -102,6 +102,8 @@ t.test('a holdout shows what all its flags did together', async (t) => {
   })
   t.match(await ask('8', {}), { status: 404 })
   t.match(await ask('7', { metric: 'paid' }), { status: 400, body: { attr: 'metric' } })
+  const deep = `{"kind":"count","event":"paid","where":${'['.repeat(3000)}${']'.repeat(3000)}}`
+  t.match(await ask('7', { metric: deep }), { status: 400, body: { attr: /^metric__where/, detail: /nested deeper than 64/ } })
   t.match(await ask('7', { metric: '{"kind":"sum","event":"paid"}' }), { status: 400, body: { attr: 'metric__property' } })
   t.match(await ask('7', { to: '2026-01-01' }), { status: 400, body: { attr: 'to' } })
   await api.call('POST', '~/feature_flags', flag('three', 20))

@@ -6,6 +6,7 @@ import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
 import { object, optional } from '../../http/json-schema.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
+import { refuseUnstorableValue } from '../../http/request-validation.ts'
 import { routesOf } from '../../http/routes.ts'
 import { askAs } from '../../people/mask-mails.ts'
 import { DEFAULT_EFFECT } from '../analysis-settings.ts'
@@ -54,7 +55,7 @@ export async function planRoutes (app: FastifyInstance, deps: PlanDeps): Promise
     })
   }, async ({ params: { holdout = '' }, query }, access) => {
     const { projectId } = access
-    const given = parseJson(query.metric ?? '{}')
+    const given = parseMetric(query.metric ?? '{}')
     const read = readMetric('metric', given)
     if (read === undefined) throw invalidField('metric', 'metric must name its events.', 'required')
     const metric = askAs(access, given, read, 'metric')
@@ -89,10 +90,13 @@ export async function planRoutes (app: FastifyInstance, deps: PlanDeps): Promise
   })
 }
 
-function parseJson (text: string): unknown {
+function parseMetric (text: string): unknown {
+  let metric: unknown
   try {
-    return JSON.parse(text)
+    metric = JSON.parse(text)
   } catch {
     throw invalidField('metric', 'metric must be JSON.')
   }
+  refuseUnstorableValue(metric, ['metric'])
+  return metric
 }
