@@ -109,6 +109,9 @@ t.test('who may only read is offered no stop; one that was killed is silent; a r
   await reader.getByRole('status').getByText('silent', { exact: true }).waitFor()
   await reader.getByText('2 min ago').waitFor()
   t.same(await reader.locator('main').getByRole('button').allInnerTexts(), [])
+  await reader.getByRole('link', { name: 'Imports', exact: true }).last().click()
+  await reader.getByRole('row', { name: /posthog, dry run/ }).waitFor()
+  t.equal(await reader.getByRole('link', { name: 'New import' }).count(), 0, 'nor a new import')
   await context.close()
 
   const { page, problems } = await open(`${home}/imports/${id}`)

@@ -7,6 +7,7 @@ import { useAnswer } from '../load.ts'
 import { BackTo, ListScreen } from '../frame/lists.tsx'
 import { useList } from '../paging.tsx'
 import { linkTo, navigate, path, shownProjectId } from '../router.ts'
+import { may } from '../session.ts'
 import { Empty, Form, Select, Show, Time } from '../states.tsx'
 import { buildRun, FIELDS, NO_PLAN, SOURCES } from './describe-import.ts'
 import { ImportDetail, nameOf, REPORT_INTERVAL_MS, State } from './import-detail.tsx'
@@ -19,7 +20,8 @@ const PERSONS = [['export', 'an export of persons'], ['events', 'the events: the
 
 export function ImportsScreen () {
   const id = path.value[3]
-  return id === 'new' ? <NewImport /> : id === undefined ? <ImportList /> : <ImportDetail key={id} id={id} />
+  if (id === 'new' && may('event:write')) return <NewImport />
+  return id === undefined || id === 'new' ? <ImportList /> : <ImportDetail key={id} id={id} />
 }
 
 function ImportList () {
@@ -28,7 +30,7 @@ function ImportList () {
     <ListScreen
       title='Imports' of={useList<Schema<'Import'>>(`/api${home}/`, {}, { everyMs: REPORT_INTERVAL_MS })} keyOf={({ id }) => id}
       hint='Import history from other products. A command reads the files, sends their events, and verifies that all are stored.'
-      tools={<a class='button' {...linkTo(`${home}/new`)}>New import</a>} none={<p>No imports yet. {GUIDE} explains what can be imported, and how.</p>}
+      tools={may('event:write') && <a class='button' {...linkTo(`${home}/new`)}>New import</a>} none={<p>No imports yet. {GUIDE} explains what can be imported, and how.</p>}
       columns={[
         ['Import', (each) => <a {...linkTo(`${home}/${each.id}`)}>{nameOf(each)}</a>], ['State', (each) => <State of={each} />],
         ['Read', ({ progress, bytes }) => `${formatBytes(progress.bytes_read)} of ${formatBytes(bytes)}`],
