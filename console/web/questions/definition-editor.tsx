@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { daysOf, periodOf } from '../../../engines/questions/calendar.ts'
 import { cohortNames } from '../flags/flag-filters.ts'
-import { showText } from '../format.ts'
+import { formatterOf, showText } from '../format.ts'
 import { Parts } from '../frame/parts.tsx'
 import { projectId } from '../router.ts'
 import { currentSession } from '../session.ts'
@@ -63,7 +63,7 @@ function RangeFields ({ definition, onChange }: { definition: Definition, onChan
     onChange({ ...range, ...changes })
   }
   const isFixed = range.from !== undefined
-  const today = new Date().toISOString().slice(0, 10)
+  const today = (): string => formatterOf(shownCalendar().timezone).format(Date.now()).slice(0, 10)
   const units = describeUnits(range)
   const isNamed = !isTyped && RANGES.some(([each]) => each === units)
   return (
@@ -72,7 +72,7 @@ function RangeFields ({ definition, onChange }: { definition: Definition, onChan
         label='Range' value={isFixed ? 'days' : isNamed ? units : 'last'} options={[...RANGES, ['last', 'the last'], ['days', 'from day to day']]}
         onChange={(value) => {
           setTyped(value === 'last')
-          onChange(value === 'days' ? { from: today, to: today } : value === 'last' ? { last: 30, unit: 'day' } : { last: 1, unit: value.replace(/^1 (?:whole )?/, ''), whole: value.includes('whole') })
+          onChange(value === 'days' ? { from: today(), to: today() } : value === 'last' ? { last: 30, unit: 'day' } : { last: 1, unit: value.replace(/^1 (?:whole )?/, ''), whole: value.includes('whole') })
         }}
       />
       {isFixed
@@ -94,10 +94,14 @@ function RangeFields ({ definition, onChange }: { definition: Definition, onChan
   )
 }
 
+function shownCalendar (): { timezone: string, week_starts: string } {
+  return currentSession().projects.find(({ id }) => id === projectId.value) ?? { timezone: 'UTC', week_starts: 'monday' }
+}
+
 /** `2026-03-02 to 2026-03-08`: which days a relative range has now, by the calendar of the project. */
 function describeDays (definition: Definition): string {
   const { last = 30, unit = 'day', whole = false } = definition.range
-  const { timezone, week_starts: ofProject } = currentSession().projects.find(({ id }) => id === projectId.value) ?? { timezone: 'UTC', week_starts: 'monday' }
+  const { timezone, week_starts: ofProject } = shownCalendar()
   // Browsers without Temporal say the days with the answer only.
   if (!(last >= 1 && last <= 1000) || !('Temporal' in globalThis)) return ''
   const weekStarts = (definition.week_starts ?? ofProject) === 'sunday' ? 'sunday' : 'monday'
