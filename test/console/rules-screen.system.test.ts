@@ -156,6 +156,10 @@ t.test('rules in the console', async (t) => {
     await page.getByRole('button', { name: 'Run third later' }).click()
     await waitFor(async () => (await names()).join() === 'no test orders,third,second')
     t.same((await stack.sql<{ name: string }[]>`SELECT name FROM event_rules WHERE project_id = ${stack.project} ORDER BY position, id`).map(({ name }) => name), ['no test orders', 'third', 'second'])
+    await stack.sql`UPDATE event_rules SET position = CASE name WHEN 'third' THEN 10 WHEN 'no test orders' THEN 20 ELSE 30 END WHERE project_id = ${stack.project}`
+    await page.getByRole('button', { name: 'Run third later' }).click()
+    await page.getByText('third runs later now: place 2 of 3.').waitFor()
+    t.same(await names(), ['no test orders', 'third', 'second'], 'from where it is, also when it was moved elsewhere')
     t.match(await page.getByRole('row', { name: /no test orders/ }).innerText(), /off\s+[1-9]/, 'what it dropped is still counted')
     t.same(problems, [])
     await page.close()

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { Page } from '../api-client.ts'
+import { type Page, request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { showText, UNKNOWN } from '../format.ts'
 import { type Column, Rows } from '../frame/lists.tsx'
@@ -70,10 +70,14 @@ function RuleTable ({ rules, counts, onMoved }: { rules: readonly EventRule[], c
   const mayWrite = may('event_definition:write')
   const [moved, setMoved] = useState('')
   const { isBusy, error, attempt } = useAttempt()
-  const move = async (from: number, by: -1 | 1): Promise<void> => {
+  const move = async ({ id: moved, name }: EventRule, by: -1 | 1): Promise<void> => {
     await attempt(async () => {
-      for (const { id, position } of planMove(rules, from, by)) await REQUESTS.change(id, { position })
-      setMoved(`${showText(rules[from]?.name ?? '', 60)} runs ${by === 1 ? 'later' : 'earlier'} now: place ${from + by + 1} of ${rules.length}.`)
+      // Others may have been moved elsewhere since they were shown.
+      const { results } = await request<Page<EventRule>>(REQUESTS.path(), { query: { limit: MAX_RULES } })
+      const from = results.findIndex(({ id }) => id === moved)
+      const changes = planMove(results, from, by)
+      for (const { id, position } of changes) await REQUESTS.change(id, { position })
+      setMoved(changes.length === 0 ? '' : `${showText(name, 60)} runs ${by === 1 ? 'later' : 'earlier'} now: place ${from + by + 1} of ${results.length}.`)
     })
     // Also after a failure: some may have moved.
     onMoved()
@@ -96,10 +100,10 @@ function RuleTable ({ rules, counts, onMoved }: { rules: readonly EventRule[], c
           ), 'wide'],
           ['On', (rule) => <OnOff isOn={rule.active_version !== null}>{describeState(rule)}</OnOff>],
           count('#Dropped', 'dropped'), count('#Sampled out', 'sampled'), count('#Changed', 'changed'),
-          mayWrite && ['-Order', ({ name }, index) => (
+          mayWrite && ['-Order', (rule, index) => (
             <>
-              <Move label={`Run ${showText(name, 60)} earlier`} sign='↑' isOff={isBusy || index === 0} onMove={() => { void move(index, -1) }} />{' '}
-              <Move label={`Run ${showText(name, 60)} later`} sign='↓' isOff={isBusy || index === rules.length - 1} onMove={() => { void move(index, 1) }} />
+              <Move label={`Run ${showText(rule.name, 60)} earlier`} sign='↑' isOff={isBusy || index === 0} onMove={() => { void move(rule, -1) }} />{' '}
+              <Move label={`Run ${showText(rule.name, 60)} later`} sign='↓' isOff={isBusy || index === rules.length - 1} onMove={() => { void move(rule, 1) }} />
             </>
           )]
         ]}
