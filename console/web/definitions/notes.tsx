@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { formatAgo, showText } from '../format.ts'
+import { withTouched } from '../frame/change-stored.ts'
 import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -52,14 +53,23 @@ interface ChangeDialogProps {
 
 /** Changes the tags and notes of a definition. */
 export function ChangeDialog ({ resource, definition, onClose, onChanged }: ChangeDialogProps) {
-  const { id, name, tags, description, owner, verified, hidden } = definition
-  const [fields, setFields] = useState({ description, verified, hidden, owner: owner?.id ?? null })
-  const [tagList, setTagList] = useState(tags.join(', '))
+  const { id, name } = definition
+  // As it was when the dialog was opened: the list behind it reads on.
+  const [before] = useState(() => {
+    const { tags, description, owner, verified, hidden } = definition
+    return { tags, description, verified, hidden, owner: owner?.id ?? null }
+  })
+  const [fields, setFields] = useState(before)
+  const [tagList, setTagList] = useState(before.tags.join(', '))
   const change = (changes: Partial<typeof fields>): void => setFields({ ...fields, ...changes })
-  const save = async () => await request(`/api/projects/${projectId.value}/${resource}/${id}/`, { method: 'PATCH', body: { ...fields, tags: readTags(tagList) } })
+  const setTags = (text: string): void => {
+    setTagList(text)
+    change({ tags: readTags(text) })
+  }
+  const save = async () => await request(`/api/projects/${projectId.value}/${resource}/${id}/`, { method: 'PATCH', body: withTouched({}, before, fields) })
   return (
     <FormDialog title={`Change ${showText(name, 60)}`} action='Save' onClose={onClose} onConfirm={save} onDone={onChanged}>
-      <label>Tags, separated by commas<input value={tagList} onInput={(event) => setTagList(event.currentTarget.value)} /></label>
+      <label>Tags, separated by commas<input value={tagList} onInput={(event) => setTags(event.currentTarget.value)} /></label>
       <label>
         Description
         <textarea rows={3} maxLength={3000} value={fields.description} onInput={(event) => change({ description: event.currentTarget.value })} />

@@ -6,6 +6,7 @@ import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { formatCount, showText } from '../format.ts'
+import { withTouched } from '../frame/change-stored.ts'
 import { Rows } from '../frame/lists.tsx'
 import { useAnswer } from '../load.ts'
 import { EventField, NameLists, useNames } from '../questions/event-fields.tsx'
@@ -20,7 +21,8 @@ const variantsOf = ({ feature_flag: { filters } }: Experiment): string[] =>
 
 /** Who counts and for what: the parameters that results obey. Others stay as they are. */
 export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experiment: Experiment, path: string, onClose: () => void, onDone: () => void }) {
-  const [parameters, setParameters] = useState(fieldsOf(experiment.parameters))
+  const [before] = useState(fieldsOf(experiment.parameters))
+  const [parameters, setParameters] = useState(before)
   const names = useNames('events', 'properties')
   useCohortNames()
   const [criteria, stats] = [fieldsOf(parameters['exposure_criteria']), fieldsOf(parameters['stats_config'])]
@@ -31,11 +33,12 @@ export function AnalysisDialog ({ experiment, path, onClose, onDone }: { experim
   const { event, properties } = fieldsOf(exposure)
   const excluded = itemsOf(parameters['excluded_variants'])
   const variants = variantsOf(experiment)
+  const save = async () => {
+    const stored = await request<Experiment>(path)
+    return await request(path, { method: 'PATCH', body: { parameters: withTouched(fieldsOf(stored.parameters), before, parameters) } })
+  }
   return (
-    <FormDialog
-      title='Analysis' action='Save' onDone={onDone} onClose={onClose} isWide
-      onConfirm={async () => await request(path, { method: 'PATCH', body: { parameters } })}
-    >
+    <FormDialog title='Analysis' action='Save' onConfirm={save} onDone={onDone} onClose={onClose} isWide>
       <NameLists names={names} />
       <Select
         label='Compare with' value={String(stats['baseline_variant_key'] ?? '')} options={[['', 'control, or the first'], ...variants.map((key) => [key, showText(key, 60)] as const)]}

@@ -1,8 +1,9 @@
 /** Fields for metrics of all kinds, by the tables below; what they do not show stays as it is. */
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
+import { outdated } from '../frame/change-stored.ts'
 import { Parts } from '../frame/parts.tsx'
 import { showText } from '../format.ts'
 import { EventField, NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
@@ -114,8 +115,15 @@ export function MetricFields ({ metric, names, onChange }: { metric: Metric, nam
 /** Adds, changes and removes the secondary metrics of an experiment. */
 export function SecondaryDialog ({ experiment, path, onClose, onDone }: { experiment: Experiment, path: string, onClose: () => void, onDone: () => void }) {
   const [metrics, setMetrics] = useState<unknown[]>(() => listSecondaryMetrics(experiment.secondary_metrics))
+  const base = useRef(JSON.stringify(experiment.secondary_metrics))
   const names = useNames('events', 'properties')
-  const save = async () => await request(path, { method: 'PATCH', body: { secondary_metrics: metrics } })
+  const save = async () => {
+    const stored = JSON.stringify((await request<Experiment>(path)).secondary_metrics)
+    const isOutdated = stored !== base.current
+    base.current = stored
+    if (isOutdated) throw outdated('secondary_metrics')
+    return await request(path, { method: 'PATCH', body: { secondary_metrics: metrics } })
+  }
   return (
     <FormDialog title='Secondary metrics' action='Save' onConfirm={save} onDone={onDone} onClose={onClose} isWide>
       <NameLists names={names} />

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { changerOf } from './change-stored.ts'
+import { changerOf, withTouched } from './change-stored.ts'
 
 const answer = (status: number, body: object): Response => new Response(JSON.stringify(body), { status })
 const conflict = answer(409, { code: 'conflict', detail: 'reload', attr: 'updated_at' })
@@ -32,4 +32,15 @@ t.test('other failures are those of the server, and change nothing of the base',
   await t.rejects(change({ name: 'taken' }), { status: 400, message: 'There is one.' })
   await change({ name: 'free' })
   t.same(sent.at(-1), { name: 'free', updated_at: '1' })
+})
+
+t.test('only touched fields are changed, at any depth', (t) => {
+  const before = { description: 'old', tags: ['a'], stats: { cuped: { enabled: false, days: 14 }, baseline: 'control' }, exposure: null }
+  t.same(withTouched({}, before, before), {})
+  t.same(withTouched({}, before, { ...before, tags: [] }), { tags: [] })
+  const stored = { ...before, description: 'of somebody else', stats: { cuped: { enabled: false, days: 30 }, baseline: 'b' }, more: 1 }
+  const now = { ...before, stats: { ...before.stats, cuped: { enabled: true, days: 14 } }, exposure: { event: 'seen' } }
+  t.same(withTouched(stored, before, now), { ...stored, stats: { cuped: { enabled: true, days: 30 }, baseline: 'b' }, exposure: { event: 'seen' } })
+  t.same(JSON.stringify(withTouched({ a: 1, b: 2 }, { a: 1, b: 2 }, { b: 2 })), '{"b":2}', 'what was taken away is gone')
+  t.end()
 })

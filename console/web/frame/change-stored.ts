@@ -1,3 +1,4 @@
+import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import { ApiError, request } from '../api-client.ts'
 
 /**
@@ -16,7 +17,25 @@ export function changerOf<T extends { updated_at: string }> (
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 409 || error.attr !== 'updated_at') throw error
       base = (await request<T>(path)).updated_at
-      throw new ApiError(409, error.code, 'It was changed since you read it, so your change was not saved. Saving it again replaces what is stored now.', error.attr)
+      throw outdated(error.attr)
     }
   }
+}
+
+/** Says at the first try that the next one replaces what somebody else has stored. */
+export function outdated (attr: string): ApiError {
+  return new ApiError(409, 'conflict', 'It was changed since you read it, so your change was not saved. Saving it again replaces what is stored now.', attr)
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** `stored` with what was changed from `before` to `now`, at any depth: the rest is as others have left it. */
+export function withTouched (stored: Fields, before: Fields, now: Fields): Fields {
+  const merged = { ...stored }
+  for (const name of Object.keys({ ...before, ...now })) {
+    const [was, is] = [before[name], now[name]]
+    if (JSON.stringify(was) === JSON.stringify(is)) continue
+    merged[name] = isFields(is) ? withTouched(fieldsOf(stored[name]), fieldsOf(was), is) : is
+  }
+  return merged
 }
