@@ -76,9 +76,13 @@ export function linkTo (target: string): { href: string, onClick: (event: MouseE
   }
 }
 
+/** Another query that is open (`?saved=`) is another page; other parameters are of one page. */
 function isSamePage (target: string): boolean {
-  const pathOf = (each: string): string => new URL(each, location.origin).pathname
-  return pathOf(target) === pathOf(address.value)
+  const pageOf = (each: string): string => {
+    const { pathname, searchParams } = new URL(each, location.origin)
+    return `${pathname} ${searchParams.get('saved')}`
+  }
+  return pageOf(target) === pageOf(address.value)
 }
 
 function readAddress (): string {

@@ -1,14 +1,15 @@
 import type { Answer } from '../../api-types.ts'
 import { useEffect, useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
+import { Ask } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useAnswer, useLoaded } from '../load.ts'
 import { Search } from '../paging.tsx'
-import { linkTo, query, shownProjectId } from '../router.ts'
+import { linkTo, query, setQuery, shownProjectId } from '../router.ts'
 import { whenSessionEnds } from '../session.ts'
 import { Show } from '../states.tsx'
 import { LISTED, savedQueriesPath, type SavedQuery, SavedQueryList } from './saved-queries.tsx'
-import { keepDraft, readDraft, Workbench } from './workbench.tsx'
+import { FIRST, keepDraft, readDraft, Workbench } from './workbench.tsx'
 import definitionUsage from '../../../docs/query/queries/definition_usage.sql'
 import experimentExposure from '../../../docs/query/queries/experiment_exposure.sql'
 import funnel from '../../../docs/query/queries/funnel.sql'
@@ -32,24 +33,32 @@ export function SqlScreen () {
   const saved = useLoaded(`saved query ${project} ${savedId}`, async (signal) =>
     savedId === undefined ? undefined : await request<SavedQuery>(savedQueriesPath(savedId), { signal }))
   const tables = useAnswer<Answer<'/api/sql/tables'>>('/api/sql/tables')
+  const [taken, setTaken] = useState(0)
+  const take = (): void => setTaken((before) => before + 1)
   // A link is also pasted into a tab that shows the screen.
-  const [links, setLinks] = useState(0)
   useEffect(() => {
-    const take = (): void => setLinks((before) => before + 1)
     addEventListener('hashchange', take)
     return () => removeEventListener('hashchange', take)
   }, [])
   const isOpen = savedId === undefined || saved.value !== undefined
-  const sample = SAMPLES.find(({ name }) => name === query.value.get('sample'))
-  if (sample !== undefined) keepSample(project, sample.query)
+  const asked = SAMPLES.find(({ name }) => name === query.value.get('sample'))
+  const sample = asked !== undefined && keepSample(project, asked.query) ? asked : undefined
   return (
     <section class='sql'>
       <div class='workbench'>
         {saved.value === undefined ? <h1>SQL</h1> : <Title name={saved.value.name} max={120} />}
         {saved.value !== undefined && saved.value.description !== '' && <p class='hint'>{showText(saved.value.description, 3000)}</p>}
         {isOpen
-          ? <Workbench key={`${project} ${savedId} ${sample?.name} ${links}`} saved={saved.value} draft={saved.value ?? readDraft(project)} onChanged={list.reload} onSaved={saved.reload} />
+          ? <Workbench key={`${project} ${savedId} ${sample?.name} ${taken}`} saved={saved.value} draft={saved.value ?? readDraft(project)} onChanged={list.reload} onSaved={saved.reload} />
           : <Show of={saved} what='The query'>{() => null}</Show>}
+        {asked !== undefined && sample === undefined && (
+          <Ask
+            title='Replace your query?' action='Replace' onConfirm={async () => showSample(project, asked.query)}
+            onClose={() => isShown(project, asked.query) ? take() : setQuery({ sample: '' })}
+          >
+            <p>The sample takes the place of the query in the editor, which is not saved.</p>
+          </Ask>
+        )}
       </div>
       <aside aria-label='Queries and tables'>
         <h2>Saved</h2>
@@ -75,9 +84,18 @@ export function SqlScreen () {
 let shown = ''
 whenSessionEnds(() => { shown = '' })
 
-/** Puts a sample into the editor once, so later edits stay. */
-function keepSample (project: number, text: string): void {
-  if (shown === `${project} ${text}`) return
+const isShown = (project: number, text: string): boolean => shown === `${project} ${text}`
+
+/** Puts a sample into the editor once, so later edits stay. @returns false when that would replace what somebody wrote. */
+function keepSample (project: number, text: string): boolean {
+  if (isShown(project, text)) return true
+  const before = readDraft(project).query.trim()
+  if (!['', FIRST.query, ...SAMPLES.map((each) => each.query.trim())].includes(before)) return false
+  showSample(project, text)
+  return true
+}
+
+function showSample (project: number, text: string): void {
   shown = `${project} ${text}`
   keepDraft(project, { query: text.trimEnd(), parameters: {}, chart: null })
 }

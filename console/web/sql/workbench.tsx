@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ChartChoice } from '../../../engines/charts/chart-model.ts'
 import { ApiError, fetchFile } from '../api-client.ts'
 import { DeleteDialog } from '../confirm.tsx'
+import { useUnsaved } from '../frame/unsaved.tsx'
 import { fileName, offerFile } from '../offer-file.ts'
 import { navigate, projectId, shownProjectId } from '../router.ts'
 import { may, whenSessionEnds } from '../session.ts'
@@ -15,7 +16,8 @@ import { Select } from '../states.tsx'
 
 export type Draft = SavedQueryFields
 
-const FIRST: Draft = {
+/** What is in the editor before somebody wrote something. */
+export const FIRST: Draft = {
   query: 'SELECT event, count() AS events, uniq(person_id) AS people\nFROM events_with_person\nWHERE project_id = {project:UInt32} AND timestamp > now() - INTERVAL 7 DAY\nGROUP BY event\nORDER BY events DESC\nLIMIT 100',
   parameters: {}, chart: null
 }
@@ -93,6 +95,11 @@ function useRun (draft: Draft, parameters: Record<string, string>, maxRows: numb
   return { run, start, cancel, shownError, setShownError, showError }
 }
 
+/** The values that were chosen, and those of parameters for which nobody has chosen one. */
+function valuesOf (parameters: readonly Parameter[], chosen: Readonly<Record<string, string>>, project: number): Record<string, string> {
+  return Object.fromEntries(parameters.map(({ name }) => [name, parameterValue(chosen, name) ?? defaultValue(name, { project, now: Date.now() })]))
+}
+
 /** Editor, parameters, run, result. */
 export function Workbench ({ saved, draft: first, onChanged, onSaved }: WorkbenchProps) {
   const [draft, setDraft] = useState<Draft>({ query: first.query, parameters: first.parameters, chart: first.chart })
@@ -111,8 +118,7 @@ export function Workbench ({ saved, draft: first, onChanged, onSaved }: Workbenc
   }
 
   const parameters = findParameters(draft.query)
-  const valueOf = (name: string): string => parameterValue(draft.parameters, name) ?? defaultValue(name, { project, now: Date.now() })
-  const values = Object.fromEntries(parameters.map(({ name }) => [name, valueOf(name)]))
+  const values = valuesOf(parameters, draft.parameters, project)
 
   const { run, start, cancel, shownError, setShownError, showError } = useRun(draft, values, maxRows)
 
@@ -124,7 +130,8 @@ export function Workbench ({ saved, draft: first, onChanged, onSaved }: Workbenc
   const isRunning = run?.state === 'running'
   const failure = run?.failure
   const isChanged = saved !== undefined && (saved.query !== draft.query || JSON.stringify(saved.chart) !== JSON.stringify(draft.chart) ||
-    parameters.some(({ name }) => (parameterValue(saved.parameters, name) ?? '') !== values[name]))
+    JSON.stringify(valuesOf(parameters, saved.parameters, project)) !== JSON.stringify(values))
+  useUnsaved(isChanged && may('query:write'))
   return (
     <>
       <QueryEditor value={draft.query} onInput={(text) => change({ query: text })} onRun={begin} errorAt={shownError} />
