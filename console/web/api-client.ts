@@ -1,4 +1,5 @@
 /** Requests to our own origin, as the user who is logged in. */
+import { clockAhead } from './format.ts'
 import { readExactly } from './frame/json-text.ts'
 
 /** What the server, or the way to it, says about a request that failed. */
@@ -30,6 +31,11 @@ export interface RequestOptions {
   /** Of a link, which is sent in the place of the session. */
   key?: string | undefined
 }
+
+let ahead = 0
+
+/** The time by the clock of the server, as its last answer had it: the clock of this machine may be wrong. */
+export const serverNow = (): number => Date.now() + ahead
 
 /** Called when a session has ended, so that the console asks for a login. */
 let onLoggedOut = (): void => {}
@@ -95,6 +101,7 @@ async function send (path: string, options: RequestOptions): Promise<Response> {
     if (signal?.aborted === true) throw error
     throw new ApiError(0, 'no_answer', 'Millrace does not answer. Check that it runs, and that this machine reaches it.')
   })
+  ahead = clockAhead(response.headers.get('date'), Date.now())
   if (response.ok) return response
   const error = readError(response.status, await response.text())
   if (error.status === 401 && path !== '/console/session') onLoggedOut()

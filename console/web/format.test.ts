@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatAgo, formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, formatUtc, formatZoned, showNumber, showText, UNKNOWN, zone } from './format.ts'
+import { clockAhead, formatAgo, formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, formatUtc, formatZoned, showNumber, showText, UNKNOWN, zone } from './format.ts'
 
 t.test('numbers', async (t) => {
   t.same([0, 1234567, null].map(formatCount), ['0', '1,234,567', UNKNOWN])
@@ -52,4 +52,11 @@ t.test('a field for a number shows the text as typed until the number becomes an
   t.equal(showNumber(100, { text: '', value: 100 }), '', 'the number is not written back into a cleared field')
   t.equal(showNumber(20, { text: '0.5', value: 0.5 }), '20', 'an earlier version was restored')
   t.equal(showNumber(100, undefined), '100')
+})
+
+t.test('a wrong clock is not an answer that took its time', async (t) => {
+  const now = Date.parse('2026-11-22T12:00:00.900Z')
+  const ahead = (date: string | null): number => clockAhead(date, now)
+
+  t.same(['Sun, 22 Nov 2026 11:59:58 GMT', 'Sun, 22 Nov 2026 13:00:00 GMT', 'Sun, 22 Nov 2026 11:00:00 GMT', null, 'x'].map(ahead), [0, 3_599_100, -3_600_900, 0, 0])
 })

@@ -11,6 +11,12 @@ export function formatAgo (iso: string | null, now: number): string {
   return seconds < 1 ? 'just now' : `${formatSeconds(seconds)} ago`
 }
 
+/** Milliseconds by which the clock behind the `date` of an answer is ahead; 0 for less than its way may have taken. */
+export function clockAhead (date: string | null, now: number): number {
+  const ahead = Date.parse(date ?? '') - now
+  return Math.abs(ahead) > 5000 ? ahead : 0
+}
+
 /** IANA name of the zone in which times are shown; `time-zone.tsx` sets it. */
 export const zone = signal('UTC')
 

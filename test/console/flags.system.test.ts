@@ -69,6 +69,14 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('button', { name: 'Create a draft' }).click()
     await page.getByText('No results before the start').waitFor()
     await page.getByRole('region', { name: 'Size and length' }).getByRole('row', { name: /without CUPED/ }).waitFor()
+    // From here on the clock of the browser is an hour ahead; it must not launch the experiment in an hour.
+    await page.evaluate(`{
+      const Real = Date
+      Date = class extends Real {
+        constructor (...of) { super(...(of.length === 0 ? [Real.now() + 3_600_000] : of)) }
+        static now () { return Real.now() + 3_600_000 }
+      }
+    }`)
     await page.getByRole('button', { name: 'Analysis' }).click()
     const analysis = page.getByRole('dialog', { name: 'Analysis' })
     await analysis.getByRole('combobox', { name: 'Compare with' }).selectOption('control')

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { fieldsOf } from '../../../engines/fields.ts'
-import { request } from '../api-client.ts'
+import { request, serverNow } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { OneOf } from '../frame/lists.tsx'
@@ -20,9 +20,9 @@ const pathOf = (id: number | string): string => `/api/projects/${projectId.value
 
 /** What can be done with an experiment, by its state, and what that does. */
 const STEPS: Record<string, { name: string, what: string, fields: () => object }[]> = {
-  draft: [{ name: 'Launch', what: 'Turns the flag on; from now on, everyone who sees a variant counts. Variants cannot be changed while it runs.', fields: () => ({ start_date: new Date().toISOString() }) }],
+  draft: [{ name: 'Launch', what: 'Turns the flag on; from now on, everyone who sees a variant counts. Variants cannot be changed while it runs.', fields: () => ({ start_date: new Date(serverNow()).toISOString() }) }],
   planned: [{ name: 'Back to draft', what: 'Turns the flag off, unless another experiment runs on it.', fields: () => ({ start_date: null }) }],
-  running: [{ name: 'End', what: 'Later events do not count. The flag does not change: decide there what everyone gets.', fields: () => ({ end_date: new Date().toISOString() }) }],
+  running: [{ name: 'End', what: 'Later events do not count. The flag does not change: decide there what everyone gets.', fields: () => ({ end_date: new Date(serverNow()).toISOString() }) }],
   ended: [
     { name: 'Resume', what: 'Turns the flag on again. Events since the end count as well.', fields: () => ({ end_date: null }) },
     { name: 'Archive', what: 'It is marked as archived. Nothing else changes.', fields: () => ({ archived: true }) }
@@ -40,7 +40,7 @@ export function ExperimentDetail ({ id }: { id: string }) {
 }
 
 function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged: () => void }) {
-  const status = statusOf(experiment, Date.now())
+  const status = statusOf(experiment, serverNow())
   const flag = showText(experiment.feature_flag_key, 60)
   const further = listSecondaryMetrics(experiment.secondary_metrics)
   const [step, setStep] = useState<(typeof STEPS)[string][number]>()

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { request } from '../api-client.ts'
+import { request, serverNow } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { showText, zoneLabel } from '../format.ts'
 import { BackTo, ListScreen } from '../frame/lists.tsx'
@@ -30,7 +30,7 @@ function ExperimentList () {
       tools={may('experiment:write') && <a class='button' {...linkTo(`${home}/new`)}>New experiment</a>}
       columns={[
         ['Name', ({ id, name }) => <a {...linkTo(`${home}/${id}`)}>{showText(name, 80)}</a>, 'wide'],
-        ['State', (experiment) => statusOf(experiment, Date.now())],
+        ['State', (experiment) => statusOf(experiment, serverNow())],
         ['Flag', ({ feature_flag_key: key }) => showText(key, 60)],
         ['Measures', ({ filters }) => showText(describeMetric(filters), 120), 'wide'],
         [`Start (${zoneLabel()})`, ({ start_date: at }) => <Time at={at} />],
