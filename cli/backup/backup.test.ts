@@ -45,7 +45,7 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
     await sharesParts(t, { stack, root })
   })
   const intoRunning = await cli(['restore', backup], stack.dataDir)
-  t.equal(intoRunning.code, 1)
+  t.equal(intoRunning.code, 1, intoRunning.err)
   t.match(intoRunning.err, /not empty: stop Millrace/)
   const flag = await stack.sql`SELECT key FROM feature_flags`
   await stack.stop()
@@ -108,7 +108,7 @@ async function sharesParts (t: Test, { stack, root }: { stack: Stack, root: stri
   const [base, later] = [path.join(root, 'base'), path.join(root, 'later')]
   await stack.clickhouse.command({ query: 'OPTIMIZE TABLE events FINAL' })
   await stack.clickhouse.command({ query: 'SYSTEM STOP MERGES events' })
-  t.equal((await cli(['backup', base], stack.dataDir)).code, 0)
+  t.match(await cli(['backup', base], stack.dataDir), { code: 0, err: String })
   const made = await cli(['backup', later, '--base', base, '--json'], stack.dataDir)
   await stack.clickhouse.command({ query: 'SYSTEM START MERGES events' })
   const sizes = JSON.parse(made.out) as { bytes: number, shared_bytes: number }
@@ -132,7 +132,7 @@ async function refusesWhatIsNotWhole (
   const whole = await readFile(manifest, 'utf8')
   const refusal = async (): Promise<string> => {
     const { code, err } = await cli(['restore', spoilt], path.join(root, 'nothing'))
-    t.equal(code, 1)
+    t.equal(code, 1, err)
     t.same((await readdir(path.join(root, 'nothing'))).filter((name) => !name.startsWith('lock')), ['restore-unfinished.json'], 'the data directory has only the mark')
     return err
   }

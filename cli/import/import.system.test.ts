@@ -388,9 +388,7 @@ t.test('an import of more events than a page beside others of the same day and n
   for (const name of ['a.jsonl', 'b.jsonl']) {
     const rows = Array.from({ length: 6000 }, (_, i) => ({ ...nested(posthogRow(i % 20, ['seen'])), uuid: randomUUID() }))
     await writeFile(path.join(folder, name), lines(rows))
-    const { code, out } = await run('posthog', path.join(folder, name))
-    t.equal(code, 0)
-    t.match(out, /stored exactly so +1 of 1 days/)
+    matchCaptured(t, await run('posthog', path.join(folder, name)), { code: 0, out: /stored exactly so +1 of 1 days/ })
   }
 })
 

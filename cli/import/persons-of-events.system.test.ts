@@ -135,7 +135,7 @@ t.test('columns that nothing reads are named, in the report too, and set as a co
     { ...row, uuid: posthogRow(0)['uuid'], set: '{"plan":"pro"}', set_once: { first: 1 } }, { ...row, uuid: posthogRow(1)['uuid'], ...many }
   ]))
   const { code, err } = await run('posthog', folder, '--persons', 'events')
-  t.equal(code, 0)
+  t.equal(code, 0, err)
   const result = JSON.parse(await readFile(path.join(path.dirname(folder), 'state/proof.json'), 'utf8')) as ImportResult
   t.same(result.unread, Object.keys(many))
   const shown = async (url: string): Promise<any> => await (await fetch(`${stack.url}/api/projects/${stack.project}/imports/${url}`, {

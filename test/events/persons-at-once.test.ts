@@ -68,7 +68,7 @@ async function sendAtOnce (
   await own.begin(async (transaction) => {
     const version = (await lockPersons(transaction, [projectId])).get(projectId)!
     sent = requests.map((send) => send())
-    await waitFor(async () => await countWaiting() === requests.length, { timeoutMs: 10_000 })
+    await waitFor(async () => await countWaiting() === requests.length)
     await transaction`SELECT set_config('lock_timeout', '500ms', true)`
     await goOn(transaction, version)
   })

@@ -82,7 +82,7 @@ t.test('counts every event once, in all views, when it is killed ten times in th
   }
   const sent = await load.stop()
   await stores.startPipeline()
-  await waitUntilStored(stores, 30_000)
+  await waitUntilStored(stores)
 
   t.ok(sent > 1000)
   t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
@@ -104,7 +104,7 @@ t.test('lets another process take over from a paused one, and inserts nothing tw
   await paused.kill('SIGCONT')
   await waitFor(async () => (await fetch(`${paused.url}/_health`)).status === 200)
   const sent = await load.stop()
-  await waitUntilStored(stores, 30_000)
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
 })
@@ -124,7 +124,7 @@ t.test('hands its partitions over at once when it is stopped, and loses nothing'
   await second.kill('SIGTERM')
   const sent = await load.stop()
   await stores.startPipeline()
-  await waitUntilStored(stores, 30_000)
+  await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: sent, uuids: sent, volume: sent, properties: sent })
 })

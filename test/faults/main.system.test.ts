@@ -16,11 +16,11 @@ async function runMain (...args: string[]): Promise<{ code: number | null, out: 
 t.test('an event that is removed and one that is repeated behind its back are reported, with exit status 1', async (t) => {
   // While inserts are refused events wait for seconds: who repeats a wrong watermark then is passed for sure.
   const faults = ['clickhouse-busy', 'clickhouse-unknown', 'ingest-kill'].flatMap((name) => ['--fault', name])
-  const { code, out } = await runMain('--minutes', '0.01', ...faults, '--rate', '250', '--tamper', '--tamper-watermark')
+  const { code, out, err } = await runMain('--minutes', '0.01', ...faults, '--rate', '250', '--tamper', '--tamper-watermark')
   const logs = /^logs: (.*)$/m.exec(out)?.[1]
   if (logs !== undefined) await rm(logs, { recursive: true, force: true })
 
-  t.equal(code, 1)
+  t.equal(code, 1, `ended with code ${code}: ${err}${out.slice(-2000)}`)
   t.match(out, /drained: lost 1, duplicated 1,/)
   t.match(out, /lost in \w+: [\da-f-]{36}\n/)
   t.match(out, /DIFFERENCE: \d+ events, but volumes sum up to \d+/)
@@ -35,11 +35,11 @@ t.test('lists the faults, explains the options, and refuses what does not exist'
   const [listed, explained, refused, unknown] = await Promise.all([
     runMain('--list'), runMain('--help'), runMain('--fault', 'earthquake'), runMain('--hours', '1')
   ])
-  t.equal(listed.code, 0)
+  t.equal(listed.code, 0, listed.err)
   t.ok(listed.out.split('\n').length > 30)
   t.equal(refused.code, 2)
   t.match(refused.err, /no fault earthquake/)
-  t.equal(explained.code, 0)
+  t.equal(explained.code, 0, explained.err)
   t.match(explained.out, /--minutes <number>/)
   t.equal(unknown.code, 2)
   t.match(unknown.err, /unknown option '--hours'/)
