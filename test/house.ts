@@ -41,15 +41,15 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 89_496,
+  lines: 89_497,
   serverLines: 5_525,
   platformLines: 3_923,
   trackedFiles: 1_747,
   circles: 0,
   repeatedNames: 0,
   longFunctions: 0,
-  assertions: 152,
-  casts: 264,
+  assertions: 151,
+  casts: 262,
   phrases: 51
 } satisfies Record<keyof House, number>
 

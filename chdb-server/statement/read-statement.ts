@@ -127,7 +127,7 @@ export const LOGGED_CHARACTERS = 16_384
 
 /**
  * The statement with the values of its parameters in their places, as a server writes it into its log; behind what the
- * log keeps, the places stay empty. To be read and counted: it is never run.
+ * log keeps, they stay as they are written. To be read and counted: it is never run.
  */
 export function fillParams (sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>): string {
   let text = ''

@@ -59,12 +59,12 @@ t.test('a folder is that of one installation, which may move', async (t) => {
   const of = (postgresPassword: string) => ({ 'credentials.json': JSON.stringify({ postgresPassword }) })
   const folder = t.testdir({ root: {}, one: of('a'), copy: of('a'), other: of('b'), 'copy of other': of('b') })
   const [root, one, copy, other] = ['root', 'one', 'copy', 'other'].map((name) => path.join(folder, name)) as [string, string, string, string]
-  const ofOne = { code: 'MILLRACE_FOLDER_UNUSABLE', message: `${root} has the backups of another installation, in ${one}, which` }
+  const ofOne = { code: 'MILLRACE_FOLDER_UNUSABLE', message: `${root} has the backups of the installation in ${one}; the one in` }
 
   await (await refuseForeignBackups(root, other))
   await (await refuseForeignBackups(root, one))()
   for (const foreign of [other, copy]) {
-    await t.rejects(refuseForeignBackups(root, foreign), { ...ofOne, message: new RegExp(`^${RegExp.escape(ofOne.message)} that of ${RegExp.escape(foreign)} would remove`) })
+    await t.rejects(refuseForeignBackups(root, foreign), { ...ofOne, message: new RegExp(`^${RegExp.escape(ofOne.message)} ${RegExp.escape(foreign)} would remove them`) })
   }
   await (await refuseForeignBackups(root, one))()
   await rm(one, { recursive: true })

@@ -79,7 +79,7 @@ export async function refuseForeignBackups (root: string, dataDir: string): Prom
   const isOwn = installation === own.installation &&
     (former === own.dataDir || !await access(path.join(String(former), 'credentials.json')).then(() => true, () => false))
   if (!isOwn) {
-    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${root} has the backups of another installation, in ${String(former)}, which that of ${dataDir} would remove: ` +
+    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${root} has the backups of the installation in ${String(former)}; the one in ${dataDir} would remove them as its own old ones: ` +
       `set MILLRACE_BACKUP_FOLDER to a folder of its own, or if the other one is gone, remove ${path.join(root, OWNER)}`)
   }
   return async () => { await writeFile(path.join(root, OWNER), `${JSON.stringify(own)}\n`, { flush: true }) }

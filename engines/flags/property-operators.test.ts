@@ -77,6 +77,8 @@ t.test('text operators ignore the case of ASCII letters and take any value as te
     ['icontains', ['foo', 'BAR'], 'a bar', true],
     ['not_icontains', ['foo', 'bar'], 'bars', false],
     ['not_icontains', [], 'bars', true],
+    ['regex', [], 'bars', false],
+    ['not_regex', [], 'bars', false],
     ['regex', ['^foo$', 'r$'], 'bar', true],
     ['not_regex', ['^foo$', 'r$'], 'bar', false],
     ['not_starts_with', ['you', 'me'], 'me@x', false],

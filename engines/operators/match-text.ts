@@ -120,7 +120,7 @@ type TextTest = (text: string) => boolean
 const MAX_COMPILED = 2000
 const compiled = new Map<string, TextTest | string>()
 
-/** Searches anywhere in the text. A pattern that does not compile never passes, positive or negated. */
+/** Searches anywhere in the text. An empty list passes nothing, negated or not; nor does what does not compile. */
 function compilePattern (negated: boolean): CompileTest {
   return (value, { invalid }) => {
     const patterns: TextTest[] = []
@@ -132,6 +132,7 @@ function compilePattern (negated: boolean): CompileTest {
       }
       patterns.push(pattern)
     }
+    if (patterns.length === 0) return NEVER
     const test = (actual: unknown): boolean => {
       const text = propertyText(actual)
       return !isTooLongForRegex(text) && patterns.some((matches) => matches(text)) !== negated
