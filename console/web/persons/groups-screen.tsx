@@ -21,8 +21,8 @@ const base = (): string => `/api/projects/${projectId.value}/groups`
 /** Companies, teams and whatever else events belong to, by type; one of them: `/<index of the type>?key=`, as a path has no `..`. */
 export function GroupsScreen () {
   const types = useAnswer<GroupTypes>(`${base()}/types`)
-  const shown = path.value[3]
-  const key = query.value.get('key')
+  const [, , , shown, old] = path.value // `/0/acme`, as addresses were before.
+  const key = query.value.get('key') ?? (old === undefined ? null : decodeURIComponent(old))
   return (
     <Show of={types} what='Groups'>
       {({ results }) => {

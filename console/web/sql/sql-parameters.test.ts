@@ -15,5 +15,6 @@ t.test('a link has the query and a value for each parameter, whatever its name',
   const parameters = { sql: '3', param_x: 'a&b', n: '' }
 
   t.same(readLink(writeLink('SELECT {sql:UInt8} # %', parameters)), { query: 'SELECT {sql:UInt8} # %', parameters })
+  t.same(readLink('sql=SELECT+1&from=2026-01-01&n=4'), { query: 'SELECT 1', parameters: { from: '2026-01-01', n: '4' } }, 'as links were before')
   t.equal(readLink('login=abc'), undefined)
 })

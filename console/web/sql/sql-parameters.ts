@@ -28,13 +28,13 @@ export function writeLink (query: string, values: Readonly<Record<string, string
   return new URLSearchParams([['sql', query], ...Object.entries(values).map(([name, value]) => [`param_${name}`, value])]).toString()
 }
 
-/** @returns undefined where a link has no query. */
+/** Also of a link as it was before `param_`. @returns undefined where a link has no query. */
 export function readLink (hash: string): { query: string, parameters: Record<string, string> } | undefined {
   const link = new URLSearchParams(hash)
   const query = link.get('sql')
   if (query === null) return undefined
   const values = [...link].filter(([name]) => name.startsWith('param_')).map(([name, value]) => [name.slice('param_'.length), value])
-  return { query, parameters: Object.fromEntries(values) }
+  return { query, parameters: Object.fromEntries(values.length > 0 ? values : [...link].filter(([name]) => name !== 'sql')) }
 }
 
 /** What a parameter of this name is before somebody chose a value: the project, and the last 30 days. */
