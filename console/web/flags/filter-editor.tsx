@@ -27,10 +27,9 @@ export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onC
   )
 }
 
-function ConditionEditor (
-  { condition, number, variants, onChange }:
-  { condition: Condition, number: number, variants: readonly Variant[], onChange: (condition: Condition) => void }
-) {
+interface ConditionProps { condition: Condition, number: number, variants: readonly Variant[], onChange: (condition: Condition) => void }
+
+function ConditionEditor ({ condition, number, variants, onChange }: ConditionProps) {
   const { properties = [] } = condition
   const list = useFocusOnParts<HTMLFieldSetElement>(properties.length)
   return (
@@ -130,24 +129,24 @@ export function ComparisonFields<T extends Comparison> ({ of, operators = Object
   )
 }
 
-/** A text field for any value. Keeps the text as typed, and reads a value from it. */
-export function JsonField ({ label, value, list, onChange }: { label: string, value: unknown, list?: string | undefined, onChange: (value: unknown) => void }) {
-  const [typed, setTyped] = useState(writeValue(value))
+interface JsonFieldProps { label: string, value: unknown, list?: string | undefined, read?: (text: string) => unknown, onChange: (value: unknown) => void }
+
+/** A text field for any value. Keeps the text as typed, and reads a value from it: without `read`, one of a condition. */
+export function JsonField ({ label, value, list, read = readValue, onChange }: JsonFieldProps) {
+  const [typed, setTyped] = useState(writeValue(value, read))
   return (
     <input
-      aria-label={label} title={label} placeholder={label === VALUE ? 'value' : undefined} list={list} value={JSON.stringify(readValue(typed)) === JSON.stringify(value) ? typed : writeValue(value)}
+      aria-label={label} title={label} placeholder={label === VALUE ? 'value' : undefined} list={list} value={JSON.stringify(read(typed)) === JSON.stringify(value) ? typed : writeValue(value, read)}
       onInput={(event) => {
         setTyped(event.currentTarget.value)
-        onChange(readValue(event.currentTarget.value))
+        onChange(read(event.currentTarget.value))
       }}
     />
   )
 }
 
 /** @param least  What the shares have to sum to; the rest of a flag that was imported may get no variant. */
-function Variants (
-  { variants, least, onChange }: { variants: readonly Variant[], least: number, onChange: (variants: Variant[]) => void }
-) {
+function Variants ({ variants, least, onChange }: { variants: readonly Variant[], least: number, onChange: (variants: Variant[]) => void }) {
   const sum = variants.reduce((total, { rollout_percentage: percentage }) => total + percentage, 0)
   return (
     <>
@@ -167,17 +166,9 @@ function Variants (
 }
 
 /** A payload is JSON in a string, or any other JSON. */
-function payloadText (payload: unknown): string {
-  return payload === undefined ? '' : typeof payload === 'string' ? payload : JSON.stringify(payload)
-}
+const payloadText = (payload: unknown): string => payload === undefined ? '' : typeof payload === 'string' ? payload : JSON.stringify(payload)
 
-interface PayloadsProps {
-  names: readonly string[]
-  filters: FlagFilters
-  onChange: (filters: FlagFilters) => void
-}
-
-function Payloads ({ names, filters, onChange }: PayloadsProps) {
+function Payloads ({ names, filters, onChange }: { names: readonly string[], filters: FlagFilters, onChange: (filters: FlagFilters) => void }) {
   const { payloads = {} } = filters
   return (
     <>

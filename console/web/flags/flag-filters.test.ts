@@ -1,4 +1,5 @@
 import t from 'tap'
+import { readExactly, readJsonOrText } from '../frame/json-text.ts'
 import { cohortNames, describeCondition, describeFilter, describeRollout, readValue, replaceAt, writeValue } from './flag-filters.ts'
 
 t.test('conditions read as sentences', async (t) => {
@@ -30,7 +31,11 @@ t.test('a cohort is shown by its name once known', async (t) => {
 t.test('a value that was shown in a text field and not touched stays the same', async (t) => {
   for (const value of ['pro', '', '42', 'true', '"quoted"', '[1]', 42, true, null, ['a', 'b'], { a: 1 }, 'a, b', '1.10']) {
     t.same(readValue(writeValue(value)), value, JSON.stringify(value))
+    t.same(readJsonOrText(writeValue(value, readJsonOrText)), value, `${JSON.stringify(value)} of an event`)
   }
+  t.equal(writeValue(undefined), '')
+  t.equal(writeValue('1.10', readJsonOrText), '"1.10"')
+  t.equal(writeValue(readExactly('1234567890123456789'), readJsonOrText), '1234567890123456789')
 })
 
 t.test('a number that is written otherwise than JavaScript writes it is text, which is compared as such', async (t) => {

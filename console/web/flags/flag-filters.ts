@@ -130,13 +130,11 @@ export function giveToEverybody (filters: FlagFilters, winner: string): FlagFilt
  * What stands in a text field for a value: text as it is, anything else as JSON. Text that would be read as JSON is
  * quoted, so that writing and reading give the same.
  */
-export function writeValue (value: unknown): string {
-  if (value === undefined) return ''
-  if (typeof value === 'string' && readValue(value) === value) return value
-  return JSON.stringify(value)
+export function writeValue (value: unknown, read = readValue): string {
+  return typeof value === 'string' && read(value) === value ? value : JSON.stringify(value) ?? ''
 }
 
-/** What a text field means: JSON if it is, else the text. A number not as JavaScript writes it (`1.10`) is text. */
+/** The same for a value of a condition, which compares text: a number not as JavaScript writes it (`1.10`) is text. */
 export function readValue (text: string): unknown {
   try {
     return JSON.parse(text, (key, value: unknown, context?: { source?: string }) => {

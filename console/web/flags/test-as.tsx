@@ -5,7 +5,8 @@ import { useAction } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { projectId } from '../router.ts'
 import { Form } from '../states.tsx'
-import { describeFilter, type FlagDefinition, readValue } from './flag-filters.ts'
+import { describeFilter, type FlagDefinition } from './flag-filters.ts'
+import { readJsonOrText } from '../frame/json-text.ts'
 
 const SOURCES: Record<FilterExplanation['source'], string> = {
   sent: 'sent with the request', stored: 'stored', flag: 'the value of that flag', missing: 'not there', not_read: 'could not be read'
@@ -54,7 +55,7 @@ export function Explanations ({ of }: { of: readonly FlagExplanation[] | undefin
 /** @throws {ApiError} if it is not a JSON object. */
 function readObject (name: string, text: string): Record<string, unknown> {
   if (text.trim() === '') return {}
-  const value = readValue(text)
+  const value = readJsonOrText(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ApiError(0, 'invalid_input', `${name.replace('_', ' ')} must be a JSON object`)
   return { [name]: value }
 }

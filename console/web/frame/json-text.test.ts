@@ -1,5 +1,5 @@
 import t from 'tap'
-import { listDifferences, mergeChanges, readExactly, readJson, toTextError } from './json-text.ts'
+import { listDifferences, mergeChanges, readExactly, readJson, readJsonOrText, toTextError } from './json-text.ts'
 
 t.test('an error of the API names its field by the names of the text', async (t) => {
   const fieldOf = (attr: string | null): string => toTextError({ message: 'no', attr }, 'schema__').field
@@ -46,6 +46,14 @@ t.test('a draft goes on from what somebody else stored, with only its own change
   t.same(mergeChanges<object>(base, mine, theirs), { name: 'Mine', active: true, groups: [{ rollout: 90 }], added: 2 })
   t.same(mergeChanges<object>(base, { ...base, groups: [{ rollout: 5 }] }, theirs), { ...theirs, groups: [{ rollout: 5 }] }, 'the draft wins where both changed a field')
   t.same(mergeChanges<object>(base, base, theirs), theirs)
+})
+
+t.test('JSON of any depth is read, with a long number in it or not', async (t) => {
+  const deep = '['.repeat(100_000) + '1234567890123456789' + ']'.repeat(100_000)
+
+  t.ok(Array.isArray(readExactly(deep)))
+  t.throws(() => readExactly('[1234567890123456789'), SyntaxError)
+  t.same(['19.90', '1e6', '{"price": 19.90}', 'pro', '"42"', '1,5'].map(readJsonOrText), [19.9, 1e6, { price: 19.9 }, 'pro', '42', '1,5'])
 })
 
 t.test('whole numbers that a double cannot hold stay as they are', async (t) => {

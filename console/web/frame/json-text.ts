@@ -23,7 +23,16 @@ export interface DraftLanguage {
 
 /** The value of JSON text; whole numbers that a double cannot hold keep their digits, also when written again. */
 export function readExactly (text: string): unknown {
-  return /\d{16}/.test(text) ? JSON.parse(text, keepDigits) : JSON.parse(text)
+  try {
+    if (/(?<![\d.])\d{16}/.test(text)) return JSON.parse(text, keepDigits)
+  } catch {} // No JSON, or too deep for a reviver, which the parser takes: each browser has another error.
+  return JSON.parse(text)
+}
+
+/** What a text field means: JSON if it is, else the text. */
+export function readJsonOrText (text: string): unknown {
+  const read = readJson(text)
+  return read.error === undefined ? read.value : text
 }
 
 /** The value that a text means, or why it means none. */
@@ -36,9 +45,7 @@ export function readJson (text: string): { value: unknown, error?: undefined } |
   }
 }
 
-export function writeJson (value: unknown): string {
-  return JSON.stringify(value, null, 2)
-}
+export const writeJson = (value: unknown): string => JSON.stringify(value, null, 2)
 
 export interface Difference {
   /** Such as `properties › plan › enum`. */
@@ -81,9 +88,7 @@ export function mergeChanges<C extends object> (base: C, mine: C, theirs: C): C 
 
 const isObject = (value: unknown): value is Record<string, unknown> => isFields(value) && !('isRawJSON' in JSON && isExactNumber(value))
 
-function isListOfFields (value: unknown): value is object[] {
-  return Array.isArray(value) && value.every(isObject)
-}
+const isListOfFields = (value: unknown): value is object[] => Array.isArray(value) && value.every(isObject)
 
 const textOf = (value: unknown): string | null => value === undefined ? null : JSON.stringify(value)
 

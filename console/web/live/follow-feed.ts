@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, openStream, readLines } from '../api-client.ts'
-import { readExactly } from '../frame/json-text.ts'
 import type { FeedBatch } from './live-log.ts'
 
 /** How the feed is: `hidden` while nobody can see the page, `ended` between two tries. */
@@ -69,6 +68,6 @@ async function followAgain (
 /** The messages of a stream of server-sent events, a line each; comments, which only keep it alive, are left out. */
 async function * readBatches (body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<FeedBatch> {
   for await (const lines of readLines(body)) {
-    for (const line of lines) if (line.startsWith('data: ')) yield readExactly(line.slice(6)) as FeedBatch
+    for (const line of lines) if (line.startsWith('data: ')) yield JSON.parse(line.slice(6)) as FeedBatch
   }
 }

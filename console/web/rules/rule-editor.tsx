@@ -1,7 +1,7 @@
 import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import type { ContentDraft } from '../frame/content-draft.ts'
 import { JsonEditor } from '../frame/json-editor.tsx'
-import { readJson } from '../frame/json-text.ts'
+import { readJson, readJsonOrText } from '../frame/json-text.ts'
 import { Parts } from '../frame/parts.tsx'
 import { ComparisonFields, JsonField } from '../flags/filter-editor.tsx'
 import { showText } from '../format.ts'
@@ -102,7 +102,7 @@ function ActionFields ({ of, names, onChange }: PartProps) {
         </NumberField>
       )}
       {String(type).endsWith('property') && <PropertyField label='-Property' value={String(property ?? '')} names={names} onChange={(next) => onChange({ ...of, property: next })} />}
-      {type === 'set_property' && <JsonField label='To: text, or JSON' value={of['value']} onChange={(next) => onChange({ ...of, value: next })} />}
+      {type === 'set_property' && <JsonField label='To: text, or JSON' value={of['value']} read={readJsonOrText} onChange={(next) => onChange({ ...of, value: next })} />}
     </div>
   )
 }
