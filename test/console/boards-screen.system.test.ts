@@ -138,5 +138,22 @@ t.test('a board that somebody else has changed meanwhile is not overwritten', as
   t.same(tiles, [{ kind: 'saved_query', id: second }])
   await page.getByRole('button', { name: 'Try again' }).click()
   await waitFor(async () => (await names(page)).join() === 'Two')
+
+  const [third, gone] = [await create('saved_queries', { name: 'Three', query: 'SELECT 3 AS three' }), await create('saved_queries', { name: 'Gone', query: 'SELECT 4 AS four' })]
+  await fetch(`${base}/boards/${id}/`, { method: 'PATCH', headers, body: JSON.stringify({ tiles: [second, third].map((each) => ({ kind: 'saved_query', id: each })) }) })
+  await add(page, 'One')
+  await page.getByRole('alert').getByText('was changed since you read it').waitFor()
+  await page.getByRole('region', { name: 'Two', exact: true }).getByRole('button', { name: 'Remove' }).click()
+  // The change that failed is made with the next one.
+  await waitFor(async () => (await names(page)).join() === 'Three,One')
+
+  await page.getByRole('button', { name: 'Add …' }).click()
+  await page.getByRole('dialog').getByLabel('What').selectOption({ label: 'Gone (saved query)' })
+  await fetch(`${base}/saved_queries/${gone}/`, { method: 'DELETE', headers })
+  await page.getByRole('dialog').getByRole('button', { name: 'Add' }).click()
+  await page.getByRole('alert').getByText('The project has no saved query').waitFor()
+  await page.getByRole('region', { name: 'Three', exact: true }).getByRole('button', { name: 'Remove' }).click()
+  // A change that is refused stops no later one.
+  await waitFor(async () => (await names(page)).join() === 'One')
   await page.close()
 })

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Answer, Schema } from '../../api-types.ts'
-import { request } from '../api-client.ts'
+import { ApiError, request } from '../api-client.ts'
 import { Copyable, DeleteDialog, FormDialog, TextsDialog, useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { showText } from '../format.ts'
@@ -16,9 +16,7 @@ const DAY_MS = 86_400_000
 
 type Board = Schema<'Board'>
 
-export function boardsPath (id?: number | string): string {
-  return `/api/projects/${projectId.value}/boards/${id === undefined ? '' : `${id}`}`
-}
+export const boardsPath = (id: number | string = ''): string => `/api/projects/${projectId.value}/boards/${id}`
 
 export function BoardDetail ({ id }: { id: string }) {
   useCohortNames()
@@ -35,21 +33,29 @@ const addressOf = ({ kind, id }: Tile): string => `/projects/${projectId.value}/
 
 type Change = (tiles: Tile[]) => Tile[]
 
-/** Tiles as stored: until then, the API has no answers for new tiles. Each change is made to those that are stored then. */
+/** Tiles as stored: until then, the API has no answers for new tiles. Each change, and those that failed before, is made to those that are stored then. */
 function useTiles (stored: Board) {
   const [tiles, setTiles] = useState(stored.tiles)
   const [notice, setNotice] = useState('')
   const { error, attempt } = useAttempt()
   const saving = useRef<Promise<Board | undefined>>(Promise.resolve(stored))
-  const last = useRef<Change>((before) => before)
-  const save = async (change: Change): Promise<void> => {
-    last.current = change
+  const waiting = useRef<Change[]>([])
+  const save = async (...changes: Change[]): Promise<void> => {
     saving.current = saving.current.then(async (before) => {
+      waiting.current.push(...changes)
       let after: Board | undefined
       await attempt(async () => {
         // Refused when somebody else has changed the board meanwhile; after a failure it is read again.
         const { tiles: now, updated_at: at } = before ?? await request<Board>(boardsPath(stored.id))
-        after = await request<Board>(boardsPath(stored.id), { method: 'PATCH', body: { tiles: change(now), updated_at: at } })
+        const changed = waiting.current.reduce((each, change) => change(each), now)
+        try {
+          after = await request<Board>(boardsPath(stored.id), { method: 'PATCH', body: { tiles: changed, updated_at: at } })
+        } catch (cause) {
+          // It would be refused again, such as a question that is deleted, and with it all later ones.
+          if (cause instanceof ApiError && cause.status === 400) waiting.current.pop()
+          throw cause
+        }
+        waiting.current = []
         setTiles(after.tiles)
       })
       return after
@@ -68,7 +74,7 @@ function useTiles (stored: Board) {
     setNotice('Removed from the board; it is still stored.')
     void save((before) => before.filter((each) => keyOf(each) !== keyOf(tile)))
   }
-  return { tiles, notice, error, save, retry: () => { void save(last.current) }, move, remove }
+  return { tiles, notice, error, save, retry: () => { void save() }, move, remove }
 }
 
 function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }) {
@@ -121,7 +127,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
           </TileView>
         ))}
       </div>
-      {open === 'add' && <AddDialog tiles={tiles} onAdd={async (tile) => await save((before) => [...before, tile])} onClose={() => setOpen(undefined)} />}
+      {open === 'add' && <AddDialog tiles={tiles} onAdd={async (tile) => await save((before) => [...before.filter((each) => keyOf(each) !== keyOf(tile)), tile])} onClose={() => setOpen(undefined)} />}
       {open === 'share' && <ShareDialog path={`${boardsPath(id)}/links`} onClose={() => setOpen(undefined)} />}
       {open === 'edit' && <EditDialog board={stored} onSaved={onChanged} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && (
