@@ -25,7 +25,8 @@ export function parameterValue (values: Readonly<Record<string, string>>, name: 
 
 /** The part of a link behind the `#`: a query and its values, whose names begin with `param_`, as one may be `sql`. */
 export function writeLink (query: string, values: Readonly<Record<string, string>>): string {
-  return new URLSearchParams([['sql', query], ...Object.entries(values).map(([name, value]) => [`param_${name}`, value])]).toString()
+  const named = Object.entries(values).map(([name, value]) => [`param_${name}`, value])
+  return new URLSearchParams({ ...Object.fromEntries(named), sql: query }).toString()
 }
 
 /** Also of a link as it was before `param_`. @returns undefined where a link has no query. */
