@@ -175,9 +175,7 @@ async function findOrCreate (
 }
 
 /** Replaces the roles that people have given; those of claims stay. */
-async function setRoles (
-  tx: SqlTemplates, userId: number, roles: readonly Value<typeof roleSchema>[]
-): Promise<void> {
+async function setRoles (tx: SqlTemplates, userId: number, roles: readonly Value<typeof roleSchema>[]): Promise<void> {
   const ids = roles.map(({ project_id: id }) => id)
   if (new Set(ids).size < ids.length) throw invalidField('roles', 'A project must not occur twice.')
   const known = await tx<{ id: number }[]>`SELECT id FROM projects`

@@ -89,9 +89,7 @@ export async function erasureRoutes (app: FastifyInstance, deps: ErasureDeps): P
   })
 }
 
-async function findAsked (
-  clickhouse: ClickHouse, projectId: number, body: Value<typeof bodySchema>
-): Promise<Erasure> {
+async function findAsked (clickhouse: ClickHouse, projectId: number, body: Value<typeof bodySchema>): Promise<Erasure> {
   const { distinct_ids: ids, persons, events, anonymise = false, remove_properties: removed = [] } = body
   if ([ids, persons, events].filter((each) => each !== undefined).length !== 1) {
     throw invalidField('distinct_ids', 'Give exactly one of distinct_ids, persons and events.')

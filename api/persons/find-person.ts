@@ -24,9 +24,7 @@ export async function findPersonByUuid (
 }
 
 /** Finds the person of a distinct id as an SDK sends it; null when it has none. */
-export async function findPersonByDistinctId (
-  sql: Sql, projectId: number, distinctId: string
-): Promise<string | null> {
+export async function findPersonByDistinctId (sql: Sql, projectId: number, distinctId: string): Promise<string | null> {
   const [person] = await sql<{ uuid: string }[]>`
     SELECT uuid FROM persons WHERE id = (
       SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND distinct_id = ${toDistinctId(distinctId)}

@@ -42,9 +42,7 @@ interface SeenPerson { uuid: string, distinct_id: string, last_seen: string }
 
 interface SeenDeps { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
 
-export async function seenPersonRoutes (
-  app: FastifyInstance, { sql, clickhouse, publicUrl }: SeenDeps
-): Promise<void> {
+export async function seenPersonRoutes (app: FastifyInstance, { sql, clickhouse, publicUrl }: SeenDeps): Promise<void> {
   routesOf(app, { tag: 'persons', object: 'person' }).get('/seen', {
     summary: 'List persons by their last event', query: querySchema, answer: answerSchema,
     description: 'All persons with events, last seen first. Each page reads the events since its last person, newest days first. Also requires the scope event:read.'
