@@ -177,6 +177,8 @@ t.test('keys of the provider that cannot be read end no login, although the refr
     t.not(rotated.refreshToken, tokens!.refreshToken)
     Object.assign(tokens!, rotated)
   }
+  idp.failing = { path: '/token', status: 404 }
+  t.match(await fresh.refresh(tokens!, subject), { identity: { status: 401 } }, 'only keys are away with 404')
   idp.failing = null
   t.match(await fresh.refresh(tokens!, subject), { identity: { subject, groups: ['team'] } })
 })

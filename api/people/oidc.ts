@@ -136,7 +136,10 @@ async function discover ({ issuer, clientId, clientSecret }: OidcOptions): Promi
   config[oidc.customFetch] = async (address, options) => {
     const response = await fetch(address, { ...options, body: options.body ?? null })
     const keep = rotations.getStore()
-    if (keep !== undefined && response.ok && address === config.serverMetadata().token_endpoint) {
+    const { token_endpoint: token = issuer, jwks_uri: keys = issuer } = config.serverMetadata()
+    // Of any other address it is an answer.
+    if (response.status === 404 && address === new URL(keys).href) throw new TypeError('the provider has no keys')
+    if (keep !== undefined && response.ok && address === new URL(token).href) {
       const { refresh_token: rotated } = fieldsOf(await response.clone().json().catch(() => null))
       if (typeof rotated === 'string') keep(rotated)
     }
@@ -167,7 +170,7 @@ function refusalOf (error: unknown): HttpError {
 /** The library wraps what happened: an answer, one whose body did not come, or none. */
 function isUnanswered (error: unknown): boolean {
   const status = error instanceof Response || error instanceof oidc.ResponseBodyError ? error.status : 0
-  if (status >= 500 || status === 429 || status === 404) return true
+  if (status >= 500 || status === 429) return true
   return error instanceof Error && (/^(?:Timeout|Type)Error$/.test(error.name) || isUnanswered(error.cause))
 }
 
