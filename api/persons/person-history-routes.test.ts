@@ -137,7 +137,7 @@ t.test('the history has the ids with their times, and the merges', async (t) => 
   t.match(await get('/7/history'), { status: 400, body: { attr: 'id' } })
 })
 
-t.test('a person of thousands of long distinct ids has a history, and its oldest merge can be undone', async (t) => {
+t.test('a person of thousands of long distinct ids has a history, and a request to undo the oldest merge finds it', async (t) => {
   const { get, insert, call, sql, projectId } = await startProject()
   const ids = Array.from({ length: 10_000 }, (_, i) => `${i} ${"ü'".repeat(95)}`)
   const uuid = await insert(ids.slice(0, 1))

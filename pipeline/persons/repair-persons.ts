@@ -209,22 +209,21 @@ async function readPersons (
   const legal = named.filter((id) => !isIllegalDistinctId(id))
   let ids = [...new Set([...legal, ...own.flatMap(({ distinctIds }) => distinctIds)])]
   for (;;) {
-    const links: { id: string, other: string }[] = []
+    const related = new Set(ids)
     for (const some of chunksOf(ids.filter((id) => !isIllegalDistinctId(id)))) {
-      links.push(...await queryRows<{ id: string, other: string }>(clickhouse, `
+      const links = await queryRows<{ id: string, other: string }>(clickhouse, `
         SELECT DISTINCT distinct_id AS id, substringUTF8(${OTHER_ID}, 1, 200) AS other FROM events
         WHERE project_id = {project: UInt32} AND NOT without_person AND ${MERGES} AND (distinct_id IN {some: Array(String)} OR other IN {some: Array(String)})
           AND other NOT IN ('', distinct_id)
-        SETTINGS final = 0, max_execution_time = ${MAX_QUERY_S}`, { project, some }))
+        SETTINGS final = 0, max_execution_time = ${MAX_QUERY_S}`, { project, some })
+      // A merge with such an id never did anything.
+      for (const { id, other } of links) if (![id, other].some(isIllegalDistinctId)) related.add(id).add(other)
+      if (related.size > MAX_IDS) throw new RepairRefused(`merges relate the person to more than ${MAX_IDS} distinct ids`)
     }
-    // Such a merge never did anything.
-    const linked = links.map(({ id, other }) => [id, other]).filter((pair) => !pair.some(isIllegalDistinctId))
-    const related = [...new Set([...ids, ...linked.flat()])]
-    if (related.length > MAX_IDS) throw new RepairRefused(`merges relate the person to more than ${MAX_IDS} distinct ids`)
-    const stored = await readStored(sql, project, related)
-    const all = [...new Set(stored.flatMap(({ distinctIds }) => distinctIds))]
-    if (all.every((id) => ids.includes(id)) && related.every((id) => ids.includes(id))) return stored
-    ids = [...new Set([...related, ...all])]
+    const stored = await readStored(sql, project, [...related])
+    for (const { distinctIds } of stored) for (const id of distinctIds) related.add(id)
+    if (related.size === ids.length) return stored
+    ids = [...related]
     if (ids.length > MAX_IDS) throw new RepairRefused(`merges relate the person to more than ${MAX_IDS} distinct ids`)
   }
 }
@@ -265,16 +264,17 @@ async function readUpdates (
 ): Promise<ReplayedUpdate[]> {
   const events: StoredEvent[] = []
   for (const some of chunksOf(ids)) {
-    events.push(...await queryRows<StoredEvent>(clickhouse, `
+    const read = await queryRows<StoredEvent>(clickhouse, `
       SELECT toString(uuid) AS uuid, event, distinct_id AS distinctId, toString(person_id) AS person,
         toFloat64(toUnixTimestamp64Milli(timestamp)) AS timestamp, toFloat64(toUnixTimestamp64Milli(received_at)) AS receivedAt, properties
       FROM events AS stored WHERE project_id = {project: UInt32} AND NOT without_person AND distinct_id IN {some: Array(String)}
         AND (${MERGES} OR position(properties, '"$set') > 0 OR position(properties, '"$unset"') > 0)
       ORDER BY stored.received_at, stored.timestamp, stored.uuid LIMIT ${MAX_UPDATES + 1}
-      SETTINGS final = 1, max_execution_time = ${MAX_QUERY_S}`, { project, some }))
+      SETTINGS final = 1, max_execution_time = ${MAX_QUERY_S}`, { project, some })
+    for (const event of read) events.push(event)
+    if (events.length > MAX_UPDATES) throw new RepairRefused(`more than ${MAX_UPDATES} events changed the person and those that merges relate to it`)
   }
   events.sort((one, other) => one.receivedAt - other.receivedAt || one.timestamp - other.timestamp)
-  if (events.length > MAX_UPDATES) throw new RepairRefused(`more than ${MAX_UPDATES} events changed the person and those that merges relate to it`)
   const deletions = await sql<{ person: string, at: Date }[]>`
     SELECT person, max(requested_at) AS at FROM person_deletions, unnest(person_uuids) AS person
     WHERE project_id = ${project} AND person_uuids && ${ids.map((id) => personUuid(project, id))}::uuid[] GROUP BY person`

@@ -38,7 +38,7 @@ export function connectClickHouse (options: { url: string, cluster?: string, req
     request_timeout: options.requestTimeoutMs ?? 60_000,
     max_open_connections: 8,
     keep_alive: { enabled: true },
-    // Long parameters of a query in its body: proxies limit a URL, often to 8 KiB.
+    // Long parameters of `query` (no other method) in its body: proxies limit a URL, often to 8 KiB.
     use_multipart_params_auto: true,
     // It would write to the console in a format of its own; anyone who catches an error logs it.
     log: { level: ClickHouseLogLevel.OFF },
