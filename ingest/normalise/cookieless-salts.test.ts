@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { openCookielessSalts } from './cookieless-salts.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
@@ -13,7 +14,7 @@ t.test('every process has the same salts, from the day before yesterday to tomor
   const { sql } = await createTestPostgres(t)
   const keepers = Array.from({ length: 5 }, () => openCookielessSalts(sql, logger, () => NOW))
   t.teardown(async () => await Promise.all(keepers.map(async ({ stop }) => await stop())))
-  await Promise.all(keepers.map(async ({ tried }) => await tried))
+  await waitFor(() => keepers.every(({ current }) => current.size === 4))
 
   const [first, ...others] = keepers.map(({ current }) => current)
 
@@ -25,11 +26,11 @@ t.test('every process has the same salts, from the day before yesterday to tomor
 t.test('a day later the oldest salt is destroyed, and the others are the same', async (t) => {
   const { sql } = await createTestPostgres(t)
   const before = openCookielessSalts(sql, logger, () => NOW)
-  await before.tried
+  await waitFor(() => before.current.size > 0)
   await before.stop()
 
   const after = openCookielessSalts(sql, logger, () => NOW + DAY_MS)
-  await after.tried
+  await waitFor(() => after.current.size > 0)
   await after.stop()
 
   t.same([...after.current.keys()].sort(), [TODAY - 1, TODAY, TODAY + 1, TODAY + 2])
