@@ -74,7 +74,8 @@ t.test('empties the spool that a killed process left', async (t) => {
 t.test('lets a running insert end on SIGTERM, no query that has no end, and is gone', async (t) => {
   const server = await startTestServer(t)
   await createTables(server)
-  const body = Array.from({ length: 300_000 }, (_, i) => `${i},x`).join('\n')
+  // Few enough for the two seconds that it has, also on a busy machine.
+  const body = Array.from({ length: 50_000 }, (_, i) => `${i},x`).join('\n')
   const insert = server.ask('INSERT INTO shop.k FORMAT CSV', { body, params: PINNED })
   const read = server.ask('SELECT count() FROM system.numbers').catch((error: unknown) => error)
   await waitFor(
@@ -88,7 +89,7 @@ t.test('lets a running insert end on SIGTERM, no query that has no end, and is g
   t.match(await read, { code: /236|ECONNRESET/ })
   t.notOk(spoolFolders(server.dataDir).some(existsSync))
   await server.restart()
-  t.equal((await server.ask('SELECT count() FROM shop.k')).text, '300000\n')
+  t.equal((await server.ask('SELECT count() FROM shop.k')).text, '50000\n')
 })
 
 t.test('is gone although a client neither reads nor leaves', async (t) => {
