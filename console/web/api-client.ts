@@ -34,10 +34,7 @@ export interface RequestOptions {
 
 let ahead = 0
 
-/** Well below the difference of clocks that counts as none. */
-const QUICK_MS = 2000
-
-/** The time by the clock of the server, as its last quick answer had it: the clock of this machine may be wrong. */
+/** The time by the clock of the server, as its answers have it: the clock of this machine may be wrong. */
 export const serverNow = (): number => Date.now() + ahead
 
 /** Called when a session has ended, so that the console asks for a login. */
@@ -105,8 +102,7 @@ async function send (path: string, options: RequestOptions): Promise<Response> {
     if (signal?.aborted === true) throw error
     throw new ApiError(0, 'no_answer', 'Millrace does not answer. Check that it runs, and that this machine reaches it.')
   })
-  // A slow answer says what time it was.
-  if (Date.now() - sentAt < QUICK_MS) ahead = clockAhead(response.headers.get('date'), Date.now())
+  ahead = clockAhead(ahead, response.headers.get('date'), sentAt, Date.now())
   if (response.ok) return response
   const error = readError(response.status, await response.text())
   if (error.status === 401 && path !== '/console/session') onLoggedOut()

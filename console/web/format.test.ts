@@ -56,7 +56,12 @@ t.test('a field for a number shows the text as typed until the number becomes an
 
 t.test('a wrong clock is not an answer that took its time', async (t) => {
   const now = Date.parse('2026-11-22T12:00:00.900Z')
-  const ahead = (date: string | null): number => clockAhead(date, now)
+  const ahead = (date: string | null, tookMs = 100, known = 0): number => clockAhead(known, date, now - tookMs, now)
 
-  t.same(['Sun, 22 Nov 2026 11:59:58 GMT', 'Sun, 22 Nov 2026 13:00:00 GMT', 'Sun, 22 Nov 2026 11:00:00 GMT', null, 'x'].map(ahead), [0, 3_599_100, -3_600_900, 0, 0])
+  t.equal(ahead('Sun, 22 Nov 2026 12:00:00 GMT'), 0)
+  t.equal(ahead('Sun, 22 Nov 2026 11:59:30 GMT', 30_000), 0, 'a slow answer')
+  t.equal(ahead('Sun, 22 Nov 2026 13:00:00 GMT'), 3_599_100, 'a clock that is behind')
+  t.equal(ahead('Sun, 22 Nov 2026 11:00:00 GMT', 30_000), -3_600_900, 'a clock that is ahead, found by a slow answer')
+  t.equal(ahead('Sun, 22 Nov 2026 11:00:00 GMT', 30_000, -3_600_000), -3_600_000, 'as known')
+  t.same([null, 'x'].map((date) => ahead(date, 100, 5)), [5, 5])
 })

@@ -11,10 +11,13 @@ export function formatAgo (iso: string | null, now: number): string {
   return seconds < 1 ? 'just now' : `${formatSeconds(seconds)} ago`
 }
 
-/** Milliseconds by which the clock behind the `date` of an answer is ahead; 0 for less than its way may have taken. */
-export function clockAhead (date: string | null, now: number): number {
-  const ahead = Date.parse(date ?? '') - now
-  return Math.abs(ahead) > 5000 ? ahead : 0
+/**
+ * Milliseconds by which the clock behind the `date` of an answer is ahead: as known, or, where no such clock can have
+ * written an answer that took this long, the least that is possible: no time is named that is still to come.
+ */
+export function clockAhead (known: number, date: string | null, sentAt: number, receivedAt: number): number {
+  const written = Date.parse(date ?? '')
+  return known < written - receivedAt || known > written + 1000 - sentAt ? written - receivedAt : known
 }
 
 /** IANA name of the zone in which times are shown; `time-zone.tsx` sets it. */

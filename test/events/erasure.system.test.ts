@@ -107,7 +107,8 @@ t.test('erased and anonymised people, and erased events, stay away after an impo
       Number((await stack.select<{ n: unknown }>("SELECT sum(count) AS n FROM ingestion_warnings WHERE reason = 'erased'"))[0]?.n)
     await waitFor(async () => await dropped() === 12 * eventsOf('x').length + 1)
     await waitFor(async () => (await count(stack)) === 90 * 3 - 1 + 88 * 3 - 1)
-    t.equal(await countPersons(stack), 90)
+    // The history identifies the split device again. Persons change a moment later than events are stored.
+    await waitFor(async () => (await countPersons(stack)) === 90)
   })
   await t.test('a new event is new data', async () => {
     await send(stack, [{ uuid: randomUUID(), event: 'visit', distinct_id: `back-${others[0]}`, properties: {}, timestamp: new Date().toISOString() }])

@@ -14,7 +14,8 @@ import type { Answered, Point } from './question-definition.ts'
 
 export type Annotation = Schema<'Annotation'>
 
-const pathOf = (id?: number): string => `/api/projects/${projectId.value}/annotations/${id ?? ''}`
+const listPath = (): string => `/api/projects/${projectId.value}/annotations/`
+const pathOf = (id: number): string => `${listPath()}${id}/`
 
 /** Those of a project, shared by all charts of a page: a board has many. */
 const NONE: { project: number | undefined, of: readonly Annotation[] } = { project: undefined, of: [] }
@@ -24,7 +25,7 @@ whenSessionEnds(() => { known.value = NONE })
 async function load (): Promise<void> {
   const project = projectId.value
   known.value = { project, of: [] }
-  const { results } = await request<Page<Annotation>>(pathOf(), { query: { limit: 1000 } })
+  const { results } = await request<Page<Annotation>>(listPath(), { query: { limit: 1000 } })
   if (projectId.value === project) keep(results)
 }
 
@@ -93,7 +94,7 @@ function AnnotationDialog ({ of, onClose }: { of: Annotation | undefined, onClos
     const isMoved = of === undefined || at !== toField(Date.parse(of.at))
     const body = { name: name.trim(), ...isMoved && { at: new Date(at).toISOString() } }
     // Reading all again could fail, and the next try would add a second one.
-    const stored = await (change?.(body) ?? request<Annotation>(pathOf(), { method: 'POST', body }))
+    const stored = await (change?.(body) ?? request<Annotation>(listPath(), { method: 'POST', body }))
     if (stored.team_id === known.value.project) keep([stored])
   }
   return (
