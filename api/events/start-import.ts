@@ -27,8 +27,8 @@ const MAX_RUNNING = 2
 /** So much of the end of what the command says is logged, in characters. */
 const LOGGED = 4000
 
-/** Flags and queries go first: the lowest priority but one of Unix. */
-const PRIORITY = 18
+/** Flags and queries go first; beside them an import gets a tenth of what a core gives each of them. */
+const PRIORITY = 10
 
 const MAX_FILES = 1000
 
@@ -146,12 +146,13 @@ async function execute (
     child.once('message', ({ importId }: { importId: number }) => {
       begun = importId
       onBegun(importId)
+      try {
+        // Not before: who started it waits for its id, and its start would take minutes on a busy machine.
+        if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
+      } catch {
+        // It has ended already, or works as it is.
+      }
     })
-    try {
-      if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
-    } catch {
-      // It has ended already, or works as it is.
-    }
     const [code] = await once(child, 'close').catch(() => [null])
     logger.info({ project, code, said }, 'server-side import ended; "code" is its exit code, 0 if complete')
     if (begun === undefined) throw new HttpError(400, 'validation_error', 'invalid_input', /^(?:millrace|error): (.*)/m.exec(said)?.[1] ?? `The import ended with code ${code}.`)

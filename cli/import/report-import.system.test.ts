@@ -168,7 +168,7 @@ t.test('the API runs an import of what lies on the server, with a key that ends 
     return !/already running \d+ imports/.test(answer.detail) && { status: response.status, body: answer }
   })
   const list = async (): Promise<any[]> => (await ask('GET', '~/imports/')).results
-  /** Waits for the import before. On a busy machine the answer has no id: the command has a low priority. */
+  /** Waits for the import before. On a busy machine the answer has no id. */
   const begin = async (body: object, key?: string): Promise<number> => {
     const before = await list()
     const answer = await waitFor(async () => {
