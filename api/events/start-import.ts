@@ -27,7 +27,7 @@ const MAX_RUNNING = 2
 /** So much of the end of what the command says is logged, in characters. */
 const LOGGED = 4000
 
-/** Flags and queries go first; beside them an import gets a tenth of what a core gives each of them. */
+/** Of an import that has begun: flags and queries go first. Its start would take minutes with it on a busy machine. */
 const PRIORITY = 10
 
 const MAX_FILES = 1000
@@ -147,7 +147,6 @@ async function execute (
       begun = importId
       onBegun(importId)
       try {
-        // Not before: who started it waits for its id, and its start would take minutes on a busy machine.
         if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
       } catch {
         // It has ended already, or works as it is.
