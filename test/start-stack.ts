@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { createClient } from '@clickhouse/client'
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { readAddresses, type StackAddresses } from '../embedded/data-dir/stack-access.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { withoutSettings } from './support/environments.ts'
@@ -15,6 +15,9 @@ import type { TestContext } from './support/test-context.ts'
 import { PATIENCE_MS, waitFor } from './support/wait-for.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'embedded', 'supervisor', 'main.ts')
+
+/** Its log has one line: that a proxy may end what takes so long. */
+const CLIENT = { request_timeout: PATIENCE_MS, log: { level: ClickHouseLogLevel.OFF } }
 
 /** The whole system as `npm start` runs it, on free ports and a data directory of its own. */
 export interface Stack {
@@ -64,13 +67,13 @@ export async function startStack (options: { env?: Record<string, string> } = {}
   supervisor.stdout.on('data', (chunk: Buffer) => { printed = (printed + chunk.toString()).slice(-20_000) })
   supervisor.stderr.on('data', (chunk: Buffer) => { printed = (printed + chunk.toString()).slice(-20_000) })
 
-  const { baseUrl: url, databaseUrl, natsUrl, clickhouseUrl } = await waitUntilReady(dataDir, supervisor)
+  const { baseUrl: url, databaseUrl, natsUrl, clickhouseUrl } = await waitUntilReady(dataDir, supervisor, () => printed)
     .catch(async (cause: unknown) => {
       await end(supervisor)
       await rm(dataDir, { recursive: true, force: true })
       throw new Error(`the stack did not become ready; it printed:\n${printed}`, { cause })
     })
-  const clickhouse = createClient({ url: clickhouseUrl })
+  const clickhouse = createClient({ ...CLIENT, url: clickhouseUrl })
   const sql = connectPostgres({ url: databaseUrl, max: 2, connectTimeoutMs: PATIENCE_MS })
   return {
     url,
@@ -93,16 +96,19 @@ export async function startStack (options: { env?: Record<string, string> } = {}
   }
 }
 
-/** The stack leaves its addresses when all its parts are ready. */
-async function waitUntilReady (dataDir: string, supervisor: ChildProcess): Promise<StackAddresses> {
-  const deadline = Date.now() + PATIENCE_MS
+/** The stack leaves its addresses when all its parts are ready, and prints a line for each of its steps. */
+async function waitUntilReady (
+  dataDir: string, supervisor: ChildProcess, output: () => string
+): Promise<StackAddresses> {
+  let [deadline, seen] = [Date.now() + PATIENCE_MS, '']
   while (Date.now() < deadline) {
+    if (output() !== seen) [deadline, seen] = [Date.now() + PATIENCE_MS, output()]
     if (supervisor.exitCode !== null) throw new Error(`the supervisor exited with ${supervisor.exitCode}`)
     const addresses = await readAddresses(dataDir).catch(() => undefined)
     if (addresses !== undefined) return addresses
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
-  throw new Error(`not ready after ${PATIENCE_MS} ms`)
+  throw new Error(`no progress for ${PATIENCE_MS} ms`)
 }
 
 /** The supervisor ends its parts before it is gone itself. */
@@ -166,7 +172,7 @@ export async function waitUntilKnown ({ url, projectApiKey }: RunningStack): Pro
 /** The connections of this process. */
 const connectToShared = createShared(async () => {
   const stack = await askForStack()
-  const clickhouse = createClient({ url: stack.clickhouseUrl })
+  const clickhouse = createClient({ ...CLIENT, url: stack.clickhouseUrl })
   const sql = connectPostgres({ url: stack.databaseUrl, max: 2, connectTimeoutMs: PATIENCE_MS })
   return {
     value: { ...stack, clickhouse, sql, select: createSelect(clickhouse) },

@@ -25,7 +25,7 @@ export interface NatsServerOptions extends ServiceOptions {
 }
 
 /** After a crash nats-server reads streams of gigabytes once, before it is ready. */
-const READY_TIMEOUT_MS = 60_000
+const READY_TIMEOUT_MS = 180_000
 
 /** How ENOSPC and EDQUOT are worded in the logs of programs written in Go. */
 const DISK_FULL = /no space left on device|disk quota exceeded/

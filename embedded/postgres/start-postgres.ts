@@ -26,7 +26,7 @@ export interface PostgresOptions extends ServiceOptions {
 }
 
 /** After a crash the server first replays its log. */
-const READY_TIMEOUT_MS = 60_000
+const READY_TIMEOUT_MS = 180_000
 
 /** A fast shutdown takes about as long as one checkpoint. */
 const POLITE_MS = 5000

@@ -48,7 +48,7 @@ const SYSTEM = [
 const DATABASE = 'millrace'
 
 /** Loading the engine takes a second or two, attaching tables with thousands of parts some more. */
-const READY_TIMEOUT_MS = 60_000
+const READY_TIMEOUT_MS = 180_000
 
 /**
  * Starts the ClickHouse engine behind its HTTP server, with its tables in `<data directory>/clickhouse`.

@@ -45,7 +45,7 @@ const ENTRY = `main${path.extname(import.meta.filename)}`
 const LOCAL = '127.0.0.1'
 
 /** A tier may have to drain a full spool, or wait for the lease of a killed owner, before it is ready. */
-const READY_TIMEOUT_MS = 60_000
+const READY_TIMEOUT_MS = 180_000
 
 /** How long a server of `NATS_URL` may take to accept the login before the start goes on, in milliseconds. */
 const NATS_LOGIN_WAIT_MS = 3000

@@ -63,8 +63,10 @@ export function runMain (t: TestContext, settings: Record<string, string>, uid?:
     output: () => printed,
     exited,
     async ready () {
-      const deadline = Date.now() + PATIENCE_MS
+      let [deadline, length] = [0, -1]
       while (!printed.includes('Millrace is ready')) {
+        // It prints a line for each of its steps.
+        if (printed.length > length) [deadline, length] = [Date.now() + PATIENCE_MS, printed.length]
         if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended and had printed:\n${printed}`)
         if (Date.now() > deadline) throw new Error(`it is not ready and had printed:\n${printed}`)
         await new Promise((resolve) => setTimeout(resolve, 20))
