@@ -5,13 +5,14 @@ import path from 'node:path'
 import t from 'tap'
 import { isRoot } from '../../embedded/postgres/postgres-cluster.ts'
 import { startStack } from '../../test/start-stack.ts'
+import { FILE_TIMEOUT_MS } from '../../test/test-pool.ts'
 import { interruptBackups, interruptRestore, runCommand } from './testing/interrupt-backup.ts'
 
 /** A campaign kills more often: `MILLRACE_TEST_KILLS=100 npx node cli/backup/interrupted-backup.system.test.ts`. */
 const KILLS = Number(process.env.MILLRACE_TEST_KILLS ?? 3)
 const EVENTS = 3000
 
-t.setTimeout(480_000 + KILLS * 5000)
+t.setTimeout(FILE_TIMEOUT_MS + KILLS * 5000)
 
 t.test('a backup or restore that is killed, or finds no room, leaves nothing that looks whole', async (t) => {
   const root = await mkdtemp(path.join(tmpdir(), 'millrace-test-backup-'))

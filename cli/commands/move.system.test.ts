@@ -4,9 +4,10 @@ import { startTestNats } from '../../test/support/test-processes.ts'
 import { createTestClickHouse, type TestClickHouse } from '../../test/support/test-stores.ts'
 import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { FILE_TIMEOUT_MS } from '../../test/test-pool.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 
-t.setTimeout(300_000)
+t.setTimeout(FILE_TIMEOUT_MS)
 
 const DAY_MS = 86_400_000
 /** Beyond the last minute, which is left to the next run. */

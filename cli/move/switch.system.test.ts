@@ -15,9 +15,10 @@ import { startTierProcess } from '../../test/support/start-tier-process.ts'
 import { startTestNats, startTestPipeline } from '../../test/support/test-processes.ts'
 import { createTestClickHouse, createTestPostgres, type TestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { FILE_TIMEOUT_MS } from '../../test/test-pool.ts'
 import { matchCaptured, runCaptured } from '../testing/run-captured.ts'
 
-t.setTimeout(600_000)
+t.setTimeout(FILE_TIMEOUT_MS)
 
 const PROJECT_KEY = 'phc_move_project_key'
 const SELDOM = { everyMs: 250 }

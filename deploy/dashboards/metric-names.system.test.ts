@@ -73,7 +73,10 @@ const stack = await startStackOnSharedStores(t)
 
 t.test('every counter has its series from the first scrape of a fresh start', async (t) => {
   // The first scrape of the pipeline finds its partitions taken; until then there is nothing that could be counted.
-  await waitFor(async () => parseMetrics(await scrape(stack.dataDir)).names().has('millrace_pipeline_rows_stored_total'))
+  await waitFor(async () => {
+    const { names } = parseMetrics(await scrape(stack.dataDir))
+    return names().has('millrace_pipeline_rows_stored_total') && names().has('millrace_pipeline_persons_dead_letters_total')
+  })
   const text = await scrape(stack.dataDir)
 
   const samples = parseMetrics(text)

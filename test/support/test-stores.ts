@@ -6,6 +6,7 @@ import { type ClickHouse, connectClickHouse, queryRows } from '../../platform/cl
 import { createSpares } from './process-end.ts'
 import { askForService } from './shared-services.ts'
 import type { TestContext } from './test-context.ts'
+import { PATIENCE_MS } from './wait-for.ts'
 
 export interface TestPostgres {
   /** What `DATABASE_URL` is set to in order to use it. */
@@ -165,11 +166,11 @@ const spare: string[] = []
  */
 export async function createTestClickHouse (t: TestContext): Promise<TestClickHouse> {
   const serverUrl = await askForService('clickhouse')
-  const server = connectClickHouse({ url: serverUrl })
+  const server = connectClickHouse({ url: serverUrl, requestTimeoutMs: PATIENCE_MS })
   const database = await takeSpare(server) ?? await copyClickHouseDatabase(server)
   const url = new URL(serverUrl)
   url.pathname = `/${database}`
-  const client = connectClickHouse({ url: url.href })
+  const client = connectClickHouse({ url: url.href, requestTimeoutMs: PATIENCE_MS })
   t.teardown(async () => {
     spare.push(database)
     await Promise.all([server.close(), client.close()])

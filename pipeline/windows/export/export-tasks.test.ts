@@ -219,7 +219,7 @@ t.test('targets that hang hold up no other export', async (t) => {
   await completeThrough(clickhouse, '07:00')
   await waitFor(async () => (await sql`SELECT FROM export_windows WHERE export_id = ${id} AND written_at IS NOT NULL`).length === 1)
   t.equal((await readManifests(path.join(root, folder))).length, 1)
-  t.equal(hanging.received.length, 6)
+  await waitFor(() => hanging.received.length === 6)
   await completeThrough(clickhouse, '08:00')
   await waitFor(async () => (await readManifests(path.join(root, folder))).length === 2)
 })
