@@ -57,6 +57,12 @@ t.test(`exporters killed ${KILLS} times leave each row in one file, and revision
     await completeThrough(clickhouse, clock(now + 1))
   }
 
+  async function isDone (through: string): Promise<boolean> {
+    const [row] = await sql<[{ done: Date, open: number }]>`SELECT min(done_through) AS done,
+      (SELECT count(*)::int FROM export_windows WHERE written_at IS NULL) + (SELECT count(*)::int FROM export_erasures) AS open FROM window_tasks`
+    return row.open === 0 && row.done.toISOString().slice(11, 16) >= through
+  }
+
   for (let kill = 1; killed < KILLS; kill++) {
     // The last hour is for what comes after the kills.
     if (now < 22 * 60) await live()
@@ -64,19 +70,21 @@ t.test(`exporters killed ${KILLS} times leave each row in one file, and revision
     const killAt = String(1 + kill % STEPS)
     const env = { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, FOLDER: root, KILL_AT: killAt }
     const child = spawn(process.execPath, [PROCESS], { env: { ...process.env, ...env }, stdio: 'inherit' })
-    const timer = setTimeout(() => child.kill('SIGTERM'), 4000)
-    const [, signal] = await once(child, 'exit')
-    clearTimeout(timer)
+    t.teardown(() => child.kill('SIGKILL'))
+    let isGone = false
+    const exited = once(child, 'exit').finally(() => { isGone = true })
+    // One that takes fewer steps is ended when it has nothing left to do.
+    const closed = clock(now + 1 - (now + 1) % 60)
+    await waitFor(async () => isGone || await isDone(closed))
+    child.kill('SIGTERM')
+    const [, signal] = await exited
     if (signal === 'SIGKILL') killed++
+    // The next one does not wait for the lease of one that is gone.
+    await sql`UPDATE window_tasks SET leased_until = '-infinity', retry_at = now()`
   }
-  const exports = startExports({ sql, clickhouse }, { folder: root, fileRows: 15 })
+  const exports = startExports({ sql, clickhouse }, { folder: root, fileRows: 15, leaseMs: 30_000 })
   t.teardown(async () => await exports.stop())
-  await sql`UPDATE window_tasks SET retry_at = now()`
-  const waitUntilDone = async (through: string): Promise<unknown> => await waitFor(async () => {
-    const [row] = await sql<[{ done: Date, open: number }]>`SELECT min(done_through) AS done,
-      (SELECT count(*)::int FROM export_windows WHERE written_at IS NULL) + (SELECT count(*)::int FROM export_erasures) AS open FROM window_tasks`
-    return row.open === 0 && row.done.toISOString().slice(11, 16) >= through
-  })
+  const waitUntilDone = async (through: string): Promise<unknown> => await waitFor(async () => await isDone(through))
   await completeThrough(clickhouse, '22:59')
   await waitUntilDone('22:00')
   // Few kills may have hit neither.

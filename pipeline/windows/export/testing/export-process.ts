@@ -12,7 +12,8 @@ const sql = connectPostgres({ url: DATABASE_URL, max: 3 })
 let steps = 0
 startExports({ sql, clickhouse: connectClickHouse({ url: CLICKHOUSE_URL }) }, {
   folder: FOLDER,
-  leaseMs: 500,
+  // A process that waits for a busy machine keeps it; whoever kills one ends its lease.
+  leaseMs: 30_000,
   fileRows: 15,
   async onStep () {
     if (++steps !== Number(KILL_AT)) return
