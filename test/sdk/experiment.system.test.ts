@@ -1,7 +1,7 @@
 import { PostHog } from 'posthog-node'
 import t from 'tap'
 import { startStackOnSharedStores } from '../start-stack.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../support/wait-for.ts'
 
 /**
  * An experiment from its creation to its results, as a team lives it: the flag is served to 3,000 people through
@@ -14,6 +14,9 @@ const CONCURRENCY = 64
 const RATES: Record<string, number> = { control: 10, test: 20 }
 
 const stack = await startStackOnSharedStores(t)
+/** The SDK gives a flag up after three seconds otherwise, and shows no variant then. */
+const PATIENCE = { featureFlagsRequestTimeoutMs: PATIENCE_MS, requestTimeout: PATIENCE_MS }
+const CLIENT = { host: stack.url, flushAt: 200, maxQueueSize: 1_000_000, ...PATIENCE }
 
 async function call (method: string, path: string, body?: unknown): Promise<any> {
   const response = await fetch(`${stack.url}/api/projects/1/${path}`, {
@@ -75,7 +78,7 @@ async function resultsOf (id: number, exposed: number, converted: number): Promi
 
 t.test('what was planted among 3,000 people is what the results say', async (t) => {
   const id = await launch('checkout')
-  const client = new PostHog(stack.projectApiKey, { host: stack.url, flushAt: 200, maxQueueSize: 1_000_000 })
+  const client = new PostHog(stack.projectApiKey, CLIENT)
   const shown: Record<string, number> = { control: 0, test: 0 }
   const paid: Record<string, number> = { control: 0, test: 0 }
   const isLucky = createLuck()
@@ -91,7 +94,7 @@ t.test('what was planted among 3,000 people is what the results say', async (t) 
     paid[variant] = (paid[variant] ?? 0) + 1
     client.capture({ distinctId, event: 'checkout paid', properties: { amount: 10 } })
   })
-  await client.shutdown(60_000)
+  await client.shutdown(PATIENCE_MS)
   t.equal(otherwise, 0, '/decide shows everybody the same variant')
   t.comment(`asked and sent in ${Math.round(performance.now() - startedAt)} ms`)
   const result = await resultsOf(id, PERSONS, (paid['control'] ?? 0) + (paid['test'] ?? 0))
@@ -120,9 +123,7 @@ t.test('a bug that loses every third exposure of one variant, 60 to 40, shows in
   let exposed = 0
   let ofTest = 0
   const client = new PostHog(stack.projectApiKey, {
-    host: stack.url,
-    flushAt: 200,
-    maxQueueSize: 1_000_000,
+    ...CLIENT,
     // As when the page of the variant breaks before its exposure is sent.
     before_send (event) {
       const isLost = event?.event === '$feature_flag_called' && event.properties?.['$feature_flag_response'] === 'test' &&
@@ -135,7 +136,7 @@ t.test('a bug that loses every third exposure of one variant, 60 to 40, shows in
   await forEachPerson(PEOPLE_OF_BUGGY, async (person) => {
     await client.getFeatureFlag('buggy', `person ${person}`)
   })
-  await client.shutdown(60_000)
+  await client.shutdown(PATIENCE_MS)
   const { variants, exposures } = await resultsOf(id, exposed, 0)
 
   const share = variants[0].exposed / exposures.total

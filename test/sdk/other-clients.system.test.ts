@@ -8,7 +8,7 @@ import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { takePublishedEvents } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../support/wait-for.ts'
 
 // Its types lead to sources that our compiler does not take.
 const { createPostHogAdapter, getProviderData } = createRequire(import.meta.url)('@flags-sdk/posthog')
@@ -70,7 +70,8 @@ t.test('@flags-sdk/posthog: flags, variants and payloads, and the list of flags 
     beta: { groups: [{ properties: [{ key: 'plan', value: 'pro', type: 'person' }] }] },
     colour: { groups: [{}], multivariate: { variants }, payloads: { blue: '{"shade":7}' } }
   })) t.match(await api.call('POST', '~/feature_flags', { key, name: `Flag ${key}`, filters }), { status: 201 })
-  const adapter = createPostHogAdapter({ postHogKey: PROJECT_KEY, postHogOptions: { host: url, flushInterval: 0 } })
+  const postHogOptions = { host: url, flushInterval: 0, featureFlagsRequestTimeoutMs: PATIENCE_MS }
+  const adapter = createPostHogAdapter({ postHogKey: PROJECT_KEY, postHogOptions })
   const decide = async (key: string, decision: { decide: (asked: object) => unknown }): Promise<unknown> =>
     await decision.decide({ key, entities: { distinctId: 'ann' }, headers: new Headers() })
 

@@ -1,7 +1,7 @@
 /** What a server owes the SDKs that ask for flags (harness-cases.ts), each duty a test. */
 import { PostHog } from 'posthog-node'
 import t, { type Test } from 'tap'
-import { waitFor } from '../../support/wait-for.ts'
+import { PATIENCE_MS, waitFor } from '../../support/wait-for.ts'
 import { type Answer, type LossyProxy, startDutyServer, startLossyProxy } from './duty-server.ts'
 
 t.jobs = 8
@@ -43,7 +43,9 @@ async function connect (
   t: Test, options: object = {}, lost: number[] = []
 ): Promise<{ client: PostHog, asked: () => LossyProxy['passed'] }> {
   const proxy = await startLossyProxy(t, server.url, lost)
-  const fixed = { host: proxy.url, disableCompression: true, sendFeatureFlagEvent: false }
+  // By default a client gives a flag up after three seconds.
+  const patience = { featureFlagsRequestTimeoutMs: PATIENCE_MS }
+  const fixed = { host: proxy.url, disableCompression: true, sendFeatureFlagEvent: false, ...patience }
   const client = new PostHog(key, { ...fixed, ...options })
   client.on('error', () => {})
   t.teardown(async () => await client.shutdown())
@@ -116,7 +118,7 @@ duty('flags: of the flags that a request names, these alone are answered', async
 
 duty('flags: a client with a personal key gets definitions at its start, and evaluates them without another request', async (t) => {
   const { client, asked } = await connect(t, { personalApiKey: stack.personalApiKey })
-  await client.waitForLocalEvaluationReady(20_000)
+  await client.waitForLocalEvaluationReady(PATIENCE_MS)
   t.equal(await client.getFeatureFlag('colour', 'bob', { onlyEvaluateLocally: true }), 'blue')
   t.same(asked().filter(({ path }) => !path.startsWith('/flags/definitions')), [])
 })
