@@ -13,6 +13,9 @@ const WRONG = {
 }
 const RIGHT = { ...WRONG, actions: [{ type: 'drop' }] }
 
+/** What a check of stored events finds. Until ingest follows a rule that was activated, it stores further ones. */
+const affected = (how: string): RegExp => new RegExp(`^(\\d+) of \\d+ events pass: \\1 ${how}\\.$`)
+
 /** Events that rules dropped. */
 async function countDropped ({ url, personalApiKey, project }: StackProject): Promise<number> {
   const response = await fetch(`${url}/api/projects/${project}/rules/counts`, { headers: { authorization: `Bearer ${personalApiKey}` } })
@@ -111,7 +114,7 @@ t.test('rules in the console', async (t) => {
     await editor.fill(JSON.stringify({ ...RIGHT, actions: [{ type: 'hash_property', property: 'email' }] }, null, 2))
     await page.getByText('The draft differs in actions › 0 › type, actions › 0 › property.').waitFor()
     await page.getByRole('button', { name: 'Check the draft' }).click()
-    await page.getByText('5 of 6 events pass: 5 changed.').waitFor()
+    await page.getByText(affected('changed')).waitFor()
     await editor.fill(JSON.stringify(RIGHT, null, 2))
     const asked = Promise.withResolvers<undefined>()
     await page.route('**/check/', async (route) => {
@@ -125,7 +128,7 @@ t.test('rules in the console', async (t) => {
     await page.getByRole('alert').getByText('The check was interrupted').waitFor()
     await page.unroute('**/check/')
     await page.getByRole('button', { name: 'Try again' }).click()
-    await page.getByText('5 of 6 events pass: 5 dropped.').waitFor()
+    await page.getByText(affected('dropped')).waitFor()
     await page.getByRole('button', { name: 'To the draft from version 1' }).click()
     await page.getByText('The draft says the same.').waitFor()
     await page.getByRole('button', { name: 'Disable …' }).click()
