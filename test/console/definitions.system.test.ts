@@ -22,8 +22,9 @@ t.test('definitions in the console', async (t) => {
     await page.keyboard.press('Enter')
     await page.keyboard.press('Tab')
     await page.keyboard.type('paid')
+    // The beginning of a word may be searched first, and finds the same.
+    await t.resolves(page.waitForURL(/\?search=paid$/), 'a search has an address')
     await page.getByText('1 to 1 of 1').waitFor()
-    t.match(page.url(), /\?search=paid$/, 'a search has an address')
     // Order, hidden ones, the table, its name, its tags.
     for (let tab = 0; tab < 5; tab++) await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')

@@ -153,6 +153,7 @@ t.test('the entrance of the console', async (t) => {
     const page = await context.newPage()
     await page.goto(`${stack.url}/console`)
     await logInAtProvider(page, 'eda')
+    await page.getByRole('button', { name: 'Log out' }).waitFor()
     const stolen = await context.cookies(stack.url)
     await page.getByRole('button', { name: 'Log out' }).click()
     await page.getByRole('button', { name: 'Yes, sign me out' }).click()

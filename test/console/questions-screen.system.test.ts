@@ -419,7 +419,8 @@ t.test('a trend is drawn as lines, bars, areas and numbers, its lines are chosen
 
 t.test('from a trend to a flag for the people behind a number in eight actions of the keyboard, also on a phone', async (t) => {
   await send(stack, ['ann', 'ben'].map((id) => ({ event: 'tried', distinct_id: id, properties: { $set: { email: `${id}@example.com` } } })))
-  await waitFor(async () => (await stack.sql`SELECT 1 FROM persons WHERE project_id = ${stack.project}`).length === 2)
+  // Questions and cohorts find persons in ClickHouse, a moment after Postgres has them.
+  await waitFor(async () => (await stack.select(`SELECT 1 FROM persons FINAL WHERE project_id = ${stack.project}`)).length === 2)
   await waitFor(async () => await count() === 12)
   for (const [width, key] of [[1280, 'for-the-curious'], [390, 'for-the-curious-too']] as const) {
     const { page, problems } = await open(`${home}/questions/new/trend`)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { startTcpFaultProxy } from '../faults/system/tcp-fault-proxy.ts'
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { findBarriers, openConsole, recover, send } from './open-console.ts'
+import { findBarriers, openConsole, recover, send, settle } from './open-console.ts'
 
 t.test('screens while ClickHouse or Postgres is away', async (t) => {
   const clickhouse = await createTestClickHouse(t)
@@ -35,6 +35,8 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
       const { page } = watched
       await page.getByRole('heading', { name: shown, level: 1 }).waitFor()
       if (ask !== null) await page.getByRole('button', { name: ask }).waitFor()
+      // What else the page asks for is answered: it would fail, too.
+      await settle(watched)
       toClickHouse.proxy.set('refuse')
       if (ask === null) await page.reload()
       else await page.getByRole('button', { name: ask }).click()
