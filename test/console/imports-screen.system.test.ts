@@ -59,7 +59,8 @@ t.test('an import from the empty page to its proof', async (t) => {
   t.match(await dry.innerText(), /30,003\s+3\s+0\s/)
   t.same(await stack.select(`SELECT 1 FROM events WHERE project_id = ${stack.project} AND uuid != '${LIVE}'`), [])
 
-  const running = runImport('--events-per-second', '1000')
+  // It has to run until it is stopped: five minutes.
+  const running = runImport('--events-per-second', '100')
   await list.page.getByRole('link', { name: /posthog, import \d+/ }).click()
   await list.page.getByRole('status').getByText('running', { exact: true }).waitFor()
   const accepted = list.page.locator('dd', { hasText: / accepted, [\d,]+ a second/ })
