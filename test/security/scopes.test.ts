@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
+import { request } from 'undici'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { CAPTURE_PATHS } from '../../ingest/server/capture-routes.ts'
@@ -175,19 +176,19 @@ async function ask ({ method, path, wanted }: Endpoint, key: string): Promise<{ 
   const body = isCapture ? { api_key: key, event: 'e', distinct_id: 'd' } : { api_key: key, distinct_id: 'd' }
   const isPublic = isCapture || (method === 'POST' && !path.startsWith('/api/'))
   // Nothing is decided on the way through the origin, which is not taken by thousands of requests.
-  const answer = await fetch((isPublic ? ingest.url : apiUrl) + path, {
+  const { statusCode: status, headers, body: answer } = await request((isPublic ? ingest.url : apiUrl) + path, {
     method,
     headers: { 'content-type': 'application/json', ...(isPublic ? {} : { authorization: `Bearer ${key}` }) },
     ...(method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(isPublic ? body : {}) })
   })
-  if (isCapture && answer.status === 200) captured++
-  if (/event-stream|ndjson/.test(answer.headers.get('content-type') ?? '')) {
+  if (isCapture && status === 200) captured++
+  if (/event-stream|ndjson/.test(String(headers['content-type']))) {
     // It never ends, or is no JSON.
-    await answer.body?.cancel()
-    return { status: answer.status, code: null }
+    answer.on('error', () => {}).destroy()
+    return { status, code: null }
   }
   const text = await answer.text()
   // Where SDKs would take a body for the answer, the code of an error is in a header.
-  const code = text === '' ? answer.headers.get('millrace-error') : (JSON.parse(text) as { code?: unknown }).code
-  return { status: answer.status, code }
+  const code = text === '' ? headers['millrace-error'] : (JSON.parse(text) as { code?: unknown }).code
+  return { status, code }
 }
