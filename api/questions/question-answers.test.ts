@@ -18,7 +18,7 @@ import type { PlainEvent, PlainQuestion } from '../../engines/questions/testing/
 import { findMembersPlainly, type PlainPerson, randomCohort } from '../../engines/questions/testing/plain-cohort.ts'
 import { COHORTS, randomEvent, randomPersonProperties, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
 
-const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 28))
+const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 20))
 /** Random cohorts; ten thousand where 2,000 questions are asked. */
 const RANDOM_COHORTS = QUESTIONS * (QUESTIONS < 2000 ? 2 : 5)
 const EVENTS = 1200
