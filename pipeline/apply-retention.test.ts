@@ -41,6 +41,8 @@ t.test('keeps the days of each project: whole months are dropped, the rest delet
   const outcome = await applyRetention(deps)
 
   t.equal(outcome.partitions, 1, 'the month of 200 days ago')
+  const mark = "SELECT 1 AS x FROM system.mutations WHERE database = currentDatabase() AND command LIKE '(DELETE IN PARTITION%'"
+  t.equal((await (await clickhouse.query({ query: mark, format: 'JSONEachRow' })).json()).length, 1, 'pipelines see that it is gone')
   t.equal(outcome.events, 2 * 1 + 3)
   const kept = ['1:0', '1:5', '1:10', '1:11', '1:90', '2:0', '2:5', '2:10', '3:0', '3:5', '3:10', '3:11', '3:90']
   await waitFor(async () => (await read()).length === kept.length)

@@ -84,9 +84,12 @@ async function dropMonth (deps: RetentionDeps, month: number): Promise<boolean> 
     SELECT count() AS count FROM ${onEachShard(cluster, 'events')} WHERE toYYYYMM(timestamp) = {month: UInt32}
     SETTINGS final = 0`, { month })
   const isWhole = Number(row?.count) === announced
-  if (isWhole) await clickhouse.command({ query: `ALTER TABLE events ${onCluster(cluster)} DROP PARTITION ${month}` })
   // Dropped with it would be events that the ledger has not counted.
-  else await startRemoval(deps, removal, { marks: true })
+  if (!isWhole) await startRemoval(deps, removal, { marks: true })
+  // The mutation removes nothing: it tells the pipelines that events may be gone (RemovalWatch).
+  for (const change of isWhole ? [`DELETE IN PARTITION ${month} WHERE false`, `DROP PARTITION ${month}`] : []) {
+    await clickhouse.command({ query: `ALTER TABLE events ${onCluster(cluster)} ${change}` })
+  }
   return await waitUntilComplete(deps, removal) && isWhole
 }
 

@@ -20,7 +20,7 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
     storedBatches: metrics.counter('batches_stored_total', 'Inserts confirmed by ClickHouse.', ofPartition),
     deduplicatedRows: metrics.counter('rows_deduplicated_total', 'Rows not inserted, as the event is already stored.', ofPartition),
     deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Attempts to publish a dead letter into the full stream; the partition retries.', ofPartition),
-    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up before their insert: suspected duplicates and a sample.', ofPartition)
+    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up before their insert: suspected duplicates, a sample, and repeats after a deletion.', ofPartition)
   }
   const byCode = {
     insertRetries: metrics.counter('insert_retries_total', 'Inserts retried, by ClickHouse error code.', { partition: null, code: null }),

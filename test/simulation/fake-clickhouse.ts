@@ -211,7 +211,7 @@ export class FakeClickHouse {
     }
     if (query === 'SELECT count() FROM events') return [[String(this.rows().length)]]
     if (query === 'SELECT toFloat64(count()) AS rows FROM events') return [{ rows: this.rows().length }]
-    if (query.includes('LIMIT 0')) return []
+    if (query.includes('LIMIT 0') || query.includes('system.mutations')) return []
     if (query.includes('watermark_reached')) return this.watermark === 0 ? [] : [{ through: this.watermark }]
     const uuids = /PREWHERE uuid IN \(SELECT toUUID\(arrayJoin\(splitByChar\(',', '([^']*)'/.exec(query)?.[1]
     if (uuids === undefined) throw new Error(`the simulation does not know the query ${query}`)

@@ -6,6 +6,7 @@ import { frameOf } from '../../../schema/wire/frame-message.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import { encodePayload, makeEvent, makeEvents, publishEvents, TEST_KEY } from '../../testing/publish-events.ts'
 import { countEvents, silentLogger, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
+import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createPipelineMetrics } from '../../pipeline-metrics.ts'
@@ -16,6 +17,7 @@ import { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type EventIdentity, type LookUpEvents } from './look-up-events.ts'
 import { StoredUuids } from './stored-uuids.ts'
+import { RemovalWatch } from './watch-removals.ts'
 
 const DAY_MS = 86_400_000
 
@@ -210,23 +212,65 @@ t.test('decides duplicates of a large batch in memory, and asks ClickHouse about
   t.ok(store.asked > 0 && store.asked < 50, `${store.asked} asked`)
 })
 
-t.test('removed events can be sent again beside repeats of events that are still stored', async (t) => {
-  for (let run = 0; run < 10; run++) {
-    const store = new Store()
-    const filter = createDuplicateFilter({
-      memory: new FingerprintMemory(0), lookUpEvents: store.lookUp, onLookUp: () => {}
-    })
-    const [kept, removed] = [makeEvents(150), makeEvents(30)]
-    const first = send([...kept, ...removed])
-    filter.remember([first.message], rangeOf([first], []))
-    store.events.push(...kept)
-    const inMessages = [kept.slice(0, 50), kept.slice(50, 100), removed, kept.slice(100)]
-    for (const parts of [inMessages, [kept, [...kept, ...removed]]]) {
-      const batch = parts.map((events) => send(events))
-      const deduplicated = await filter.decide(batch.map(({ message }) => message), { lookUpAll: false })
-      t.same(keptOf(batch, deduplicated), removed)
-    }
+t.test('one removed event among the repeats of a hundred messages is stored again, and nothing else', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const filters = createDuplicateFilters({
+    clickhouse: client,
+    fingerprintKey: async () => TEST_KEY,
+    metrics: createPipelineMetrics(() => []),
+    logger: silentLogger
+  })
+  const filter = await filters.open({ eventClass: 'live', number: 0 })
+  const store = async (batch: readonly Sent[], deduplicated: BatchRange['deduplicated']): Promise<void> => {
+    const values = keptOf(batch, deduplicated)
+    if (values.length > 0) await client.insert({ table: 'events', format: 'JSONEachRow', values })
+    filter.remember(batch.map(({ message }) => message), rangeOf(batch, deduplicated))
   }
+  const events = makeEvents(1000)
+  const again = async (): Promise<PlainEvent[]> => {
+    const batch = Array.from({ length: 100 }, (_, i) => send(events.slice(10 * i, 10 * i + 10)))
+    const deduplicated = await filter.decide(batch.map(({ message }) => message), { lookUpAll: false })
+    await store(batch, deduplicated)
+    return keptOf(batch, deduplicated)
+  }
+  t.same(await again(), events)
+  t.same(await again(), [])
+
+  for (const [i, remove] of ['DELETE FROM events', 'ALTER TABLE events DELETE'].entries()) {
+    const removed = events[317 + i]!
+    await client.command({ query: `${remove} WHERE uuid = '${removed.uuid}'`, clickhouse_settings: { mutations_sync: '1' } })
+    t.same(await again(), [removed], remove)
+    t.same(await again(), [], 'it is there again')
+  }
+})
+
+t.test('only a memory that begins before a mutation ends may lack rows', async (t) => {
+  const running = [{ name: 'a', isDone: 1 }, { name: 'b', isDone: 0 }]
+  const ended = [{ name: 'a', isDone: 1 }, { name: 'b', isDone: 1 }]
+  const { clickhouse, asked } = answerInTurn([[], running, ended, ended, [...ended, { name: 'c', isDone: 1 }], ended])
+  const removals = new RemovalWatch(clickhouse, '')
+  const first = performance.now()
+  await removals.look()
+  t.equal(await removals.mayLack(first), true, 'what runs may remove more')
+  t.same([await removals.mayLack(first), asked()], [true, 2], 'nothing more is asked')
+  t.equal(await removals.mayLack(performance.now()), true, 'it has ended since')
+  t.equal(await removals.mayLack(performance.now()), false)
+  t.equal(await removals.mayLack(performance.now()), true, 'it began and ended since')
+  t.equal(await removals.mayLack(performance.now()), false, 'ClickHouse forgot one')
+})
+
+t.test('a sample finds truncated messages beside repeats of events that are still stored', async (t) => {
+  const store = new Store()
+  const filter = createDuplicateFilter({
+    memory: new FingerprintMemory(0), lookUpEvents: store.lookUp, onLookUp: () => {}
+  })
+  const [kept, removed] = [makeEvents(150), makeEvents(30)]
+  const first = send([...kept, ...removed])
+  filter.remember([first.message], rangeOf([first], []))
+  store.events.push(...kept)
+  const batch = [kept.slice(0, 50), kept.slice(50, 100), removed, kept.slice(100)].map((events) => send(events))
+  const deduplicated = await filter.decide(batch.map(({ message }) => message), { lookUpAll: false })
+  t.same(keptOf(batch, deduplicated), removed)
 })
 
 t.test('a memory that is loaded recognises what ingest sends again', async (t) => {
@@ -246,7 +290,7 @@ t.test('a memory that is loaded recognises what ingest sends again', async (t) =
   const deduplicated = await filter.decide([message], { lookUpAll: false })
 
   t.same(deduplicated, [[message.sequence, [0, 300]]])
-  t.same(asked, [16], 'a sample')
+  t.same(asked, [4], 'a sample')
 })
 
 t.test('a memory is loaded once for partitions that are opened together, kept for the next session, and loaded again after another owner', async (t) => {

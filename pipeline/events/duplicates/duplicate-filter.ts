@@ -7,13 +7,14 @@ import type { PipelineMetrics } from '../../pipeline-metrics.ts'
 import { partitionKey, type Partition } from '../../stream/find-partitions.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-import { areAllStored, confirmDuplicates, type DoubtfulInsert, excludeOwnRows, type Suspicion } from './confirm-duplicates.ts'
+import { areAllStored, confirmDuplicates, type DoubtfulInsert, type Duplicates, excludeOwnRows, type Suspicion } from './confirm-duplicates.ts'
 import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { CLOCK_MARGIN_MS, loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
 import { type Coverage, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
 import { gapsWithin, toPairs } from '../row-ranges.ts'
 import { StoredUuids } from './stored-uuids.ts'
+import { RemovalWatch } from './watch-removals.ts'
 
 /** Knows which events of a partition are stored already. */
 export interface DuplicateFilter {
@@ -69,6 +70,7 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
   const { clickhouse, cluster = '' } = deps
   const catchUp = async (): Promise<void> => { await waitForReplicas({ clickhouse, cluster }) }
   const uuids = new StoredUuids(deps)
+  const removals = new RemovalWatch(clickhouse, cluster)
   const lookUpEvents = createLookUpEvents(clickhouse, cluster === '' ? undefined : catchUp)
   /** A load that has not begun to read, and so will find the events of a partition opened now. */
   let next: Promise<FingerprintMemory> | null = null
@@ -78,6 +80,7 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
     // Others have stored events of these partitions.
     uuids.reset()
     await catchUp()
+    await removals.look()
     return await loadFingerprints(clickhouse, await deps.fingerprintKey())
   }
   return {
@@ -97,6 +100,7 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
         memory,
         isHistorical: partition.eventClass === 'historical',
         lookUpEvents,
+        removals,
         onLookUp: (rows) => deps.metrics.confirmedRows.inc({ partition: key }, rows),
         // An event may come a second time in the other class. Of another process nobody knows what it stores.
         uuids,
@@ -105,7 +109,7 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
         onForgotten: () => {
           uuids.reset()
           deps.logger.warn({ partition: key },
-            'stored events are gone from ClickHouse (deleted or restored?); checking this batch against ClickHouse')
+            'stored events are gone from ClickHouse (truncated or restored?); checking this batch against ClickHouse')
         }
       })
     },
@@ -121,6 +125,8 @@ export interface DuplicateFilterDeps {
   /** Whether its events may have come as live ones before, whenever their uuids were made. */
   isHistorical?: boolean
   lookUpEvents: LookUpEvents
+  /** Without it nothing is removed by mutations. */
+  removals?: Pick<RemovalWatch, 'mayLack'>
   /** Called with the number of rows looked up in ClickHouse. */
   onLookUp: (rows: number) => void
   /** The uuids of stored events; without them every old uuid is looked up. */
@@ -129,20 +135,21 @@ export interface DuplicateFilterDeps {
   confirmedElsewhere?: () => number
   /** Called when an insert of this partition was confirmed. */
   onConfirmed?: () => void
-  /** Called when ClickHouse lacks events that are remembered as stored. */
+  /** Called when a sample shows that events are gone that are remembered as stored. */
   onForgotten?: () => void
 }
 
-/** Maximum messages of a batch, and remembered rows of each, that are looked up in case they were deleted. */
-const SAMPLE = { messages: 8, rows: 16 }
+/** Maximum messages of a batch, and remembered rows of each, that are looked up in case they are gone. */
+const SAMPLE = { messages: 8, rows: 4 }
 
 /**
  * Creates the filter of a partition.
  *
  * What the memory knows is decided in memory, new and duplicate alike: one lookup a row. ClickHouse is asked only where
- * the memory cannot know: about uuids older than what it covers, and about events whose check is unknown. Beside that,
- * remembered rows of several messages are looked up, because stored events may have been deleted (TRUNCATE, a restored
- * backup, an erasure): when one is gone, the whole batch is decided by what ClickHouse holds.
+ * the memory cannot know: about uuids older than what it covers, and about events whose check is unknown.
+ * Remembered events may be gone: while the memory reaches back beyond the last mutation of the table (each deletion of
+ * ours is one), the whole batch is decided by what ClickHouse holds. What leaves no mutation (TRUNCATE, a restored
+ * backup) is found by a sample of remembered rows: when one is gone, the batch is decided in the same way.
  */
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
   const { memory, lookUpEvents, onLookUp, confirmedElsewhere = () => -Infinity } = deps
@@ -152,20 +159,14 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
       const storedRows = lookUpAll ? new Map() : await findStoredRows(messages, coverage)
       const { suspicions, duplicates, remembered } =
         recallBatch(memory, messages, { lookUpAll, storedRows, coverage, doneRows })
-      const [confirmed, holds] = await Promise.all([
-        confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp, doneRows }),
-        areStored(remembered)
-      ])
-      if (holds) {
-        for (const [message, rows] of confirmed) duplicates.set(message, [...duplicates.get(message) ?? [], ...rows])
-      } else {
-        deps.onForgotten?.()
-        const asked = await confirmDuplicates(messages, {
-          suspicions: distrust(suspicions, duplicates), lookUpEvents, onLookUp, doneRows
-        })
-        duplicates.clear()
-        for (const [message, rows] of asked) duplicates.set(message, rows)
-      }
+      const confirm = async (suspected: readonly Suspicion[]): Promise<Duplicates> =>
+        await confirmDuplicates(messages, { suspicions: suspected, lookUpEvents, onLookUp, doneRows })
+      const isTrusted = remembered.length === 0 || await deps.removals?.mayLack(memory.completeSince) !== true
+      const [confirmed, holds] = await Promise.all(isTrusted ? [confirm(suspicions), areStored(remembered)] : [])
+      if (isTrusted && holds === false) deps.onForgotten?.()
+      const asked = holds === true ? confirmed : await confirm(distrust(suspicions, duplicates))
+      if (holds !== true) duplicates.clear()
+      for (const [message, rows] of asked ?? []) duplicates.set(message, [...duplicates.get(message) ?? [], ...rows])
       for (const message of messages) message.deduplicated ??= toPairs(duplicates.get(message) ?? [])
       return messages.map(toDeduplicated).filter(([, ranges]) => ranges.length > 0)
     },
