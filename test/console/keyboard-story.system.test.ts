@@ -29,7 +29,7 @@ t.test('the whole story, by keyboard alone, with the focus in sight at every sto
     await hand.press(fold)
     await hand.press(flags)
     await page.getByRole('heading', { name: 'Flags', level: 1 }).waitFor()
-    t.notOk(await flags.isVisible(), 'it is folded again')
+    await t.resolves(flags.waitFor({ state: 'hidden' }), 'it is folded again')
     await t.resolves(page.locator('#content:focus').waitFor(), 'and the focus is at the content')
     t.same(hand.problems, [])
     await context.close()

@@ -17,9 +17,10 @@ import { storesFolder } from '../support/stores-folder.ts'
 import { startTestNats } from '../support/test-processes.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { FILE_TIMEOUT_MS } from '../test-pool.ts'
 import { openConsoleOf, recover, send, settle, type Watched } from './open-console.ts'
 
-t.setTimeout(600_000)
+t.setTimeout(FILE_TIMEOUT_MS)
 
 /** Where a page waits for the next outage: it asks for nothing until something is typed. */
 const PARKED = '/projects/1/find'

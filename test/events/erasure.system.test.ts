@@ -35,7 +35,7 @@ t.test('erased and anonymised people, and erased events, stay away after an impo
   await waitFor(async () => (await count(stack)) === history.length && (await countPersons(stack)) === 100)
   const env = { PATH: process.env.PATH, MILLRACE_DATA_DIR: stack.dataDir }
   const backup = path.join(root, 'monday')
-  const made = await runCaptured(['backup', backup, '--wait', '60'], env)
+  const made = await runCaptured(['backup', backup], env)
   t.equal(made.code, 0, made.err)
 
   const half = await erase(stack, erased.slice(0, 9))
@@ -118,7 +118,7 @@ t.test('erased and anonymised people, and erased events, stay away after an impo
     Number((await stack.select<{ n: unknown }>('SELECT sum(balance) AS n FROM ledger'))[0]?.n)
   await waitFor(async () => await balance() === await count(stack))
   const second = path.join(root, 'tuesday')
-  const later = await runCaptured(['backup', second, '--wait', '60'], env)
+  const later = await runCaptured(['backup', second], env)
   t.equal(later.code, 0, later.err)
   await stack.clickhouse.command({ query: 'OPTIMIZE TABLE events FINAL' })
   await stack.sql`CHECKPOINT`

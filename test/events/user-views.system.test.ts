@@ -52,12 +52,15 @@ t.test('everything goes on, is counted right, and names the views while a view o
   const sentAt = Date.now()
   await waitFor(async () => Date.parse((await call('GET', '/api/watermark')).complete_through) > sentAt)
   let status: Status | undefined
+  const isView = (part: string): boolean => /^pipeline: materialized view test_\w+\.fails_on_\w+/.test(part)
+  // What is late on a busy machine is named for a while, too.
   await waitFor(async () => {
     status = await call('GET', '/api/status')
-    return status?.books?.extra === 0 && status.books.missing === 0
-  })
+    const { books, stuck = [] } = status ?? {}
+    return books?.extra === 0 && books.missing === 0 && stuck.length > 0 && stuck.every(isView)
+  }).catch(() => {})
   t.match(status?.books, { missing: 0, extra: 0 })
   t.equal(status?.pipeline.deadLetters, 0)
   t.match(status?.stuck.toSorted().join('\n'), /fails_on_/)
-  t.same(status?.stuck.filter((part) => !/^pipeline: materialized view test_\w+\.fails_on_\w+/.test(part)), [])
+  t.same(status?.stuck.filter((part) => !isView(part)), [])
 })

@@ -155,7 +155,8 @@ t.test('a clock that is an hour behind: events have their true time, at the firs
   const times = Object.fromEntries(rows.map(({ event, ms }) => [event, ms - happenedAt]))
 
   t.match(attempts[1], /retry_count=1/)
-  t.ok(Math.abs(times.retried ?? NaN) < 5000, `the event that was sent twice: ${times.retried} ms`)
+  // To a busy machine, against an hour.
+  t.ok(Math.abs(times.retried ?? NaN) < 60_000, `the event that was sent twice: ${times.retried} ms`)
   t.ok(Math.abs(times.$identify ?? NaN) < 60_000, `the one sent at once: ${times.$identify} ms`)
 })
 

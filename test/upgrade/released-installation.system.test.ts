@@ -15,10 +15,11 @@ import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { migratePostgres } from '../../schema/migrate/migrate-all.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { FILE_TIMEOUT_MS } from '../test-pool.ts'
 import { ANSWERS, BACKUP, DATA_DIR, fileOf, listReleases, unpackFolder } from './release-files.ts'
 import { type Answer, askStack, type Question, WAITING } from './released-installation.ts'
 
-t.setTimeout(480_000)
+t.setTimeout(FILE_TIMEOUT_MS)
 
 const SCHEMA = path.join(import.meta.dirname, '..', '..', 'schema')
 const DATABASES = ['postgres', 'clickhouse'] as const

@@ -39,9 +39,6 @@ export interface SuperviseOptions {
   giveUp: AbortSignal
 }
 
-/** Recovering streams and logs after a crash, on a busy machine. */
-const RESTART_TIMEOUT_MS = 90_000
-
 /** @throws when the first start fails. */
 export async function supervise (options: SuperviseOptions): Promise<SupervisedPart> {
   const { name } = options
@@ -107,7 +104,7 @@ export async function supervise (options: SuperviseOptions): Promise<SupervisedP
       const startedAt = performance.now()
       const before = await endPolitely()
       const tookMs = performance.now() - startedAt
-      await waitFor(() => running !== undefined && running !== before, { timeoutMs: RESTART_TIMEOUT_MS })
+      await waitFor(() => running !== undefined && running !== before)
       return tookMs
     },
     async keepStopped (how = 'politely') {
@@ -118,7 +115,7 @@ export async function supervise (options: SuperviseOptions): Promise<SupervisedP
       return async () => {
         gate = undefined
         resolve()
-        await waitFor(() => running !== undefined, { timeoutMs: RESTART_TIMEOUT_MS })
+        await waitFor(() => running !== undefined)
       }
     },
     async stop () {
