@@ -155,5 +155,27 @@ t.test('a board that somebody else has changed meanwhile is not overwritten', as
   await page.getByRole('region', { name: 'Three', exact: true }).getByRole('button', { name: 'Remove' }).click()
   // A change that is refused stops no later one.
   await waitFor(async () => (await names(page)).join() === 'One')
+
+  const lost = await create('saved_queries', { name: 'Lost', query: 'SELECT 5 AS five' })
+  await fetch(`${base}/boards/${id}/`, { method: 'PATCH', headers, body: JSON.stringify({ description: 'of somebody else' }) })
+  await add(page, 'Lost (saved query)')
+  await page.getByRole('alert').getByText('was changed since you read it').waitFor()
+  await fetch(`${base}/saved_queries/${lost}/`, { method: 'DELETE', headers })
+  await page.getByRole('region', { name: 'One', exact: true }).getByRole('button', { name: 'Remove' }).click()
+  // Of two that wait, the first is refused, and the other is made.
+  await page.getByRole('alert').getByText('The project has no saved query').waitFor()
+  await page.getByText('Nothing is on this board yet.').waitFor()
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.getByRole('alert').waitFor({ state: 'detached' })
+
+  await page.getByRole('button', { name: 'Rename …' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Rename the board' })
+  await dialog.getByLabel('Name').fill('Ours')
+  await fetch(`${base}/boards/${id}/`, { method: 'PATCH', headers, body: JSON.stringify({ name: 'Theirs', description: 'said later' }) })
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await dialog.getByRole('alert').getByText('was changed since you read it').waitFor()
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('heading', { name: 'Ours', level: 1 }).waitFor()
+  await page.getByText('said later').waitFor()
   await page.close()
 })

@@ -4,6 +4,7 @@ import { ApiError, request } from '../api-client.ts'
 import { Copyable, DeleteDialog, FormDialog, TextsDialog, useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { showText } from '../format.ts'
+import { changerOf, withTouched } from '../frame/change-stored.ts'
 import { listSubjects, OneOf } from '../frame/lists.tsx'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
@@ -16,7 +17,8 @@ const DAY_MS = 86_400_000
 
 type Board = Schema<'Board'>
 
-export const boardsPath = (id: number | string = ''): string => `/api/projects/${projectId.value}/boards/${id}`
+const listPath = (): string => `/api/projects/${projectId.value}/boards/`
+export const boardsPath = (id: number | string = ''): string => `${listPath()}${id}`
 
 export function BoardDetail ({ id }: { id: string }) {
   useCohortNames()
@@ -33,32 +35,34 @@ const addressOf = ({ kind, id }: Tile): string => `/projects/${projectId.value}/
 
 type Change = (tiles: Tile[]) => Tile[]
 
-/** Tiles as stored: until then, the API has no answers for new tiles. Each change, and those that failed before, is made to those that are stored then. */
+/** A board as stored: until then, the API has no answers for new tiles. Each change, after those that failed before, is made to what is stored then. */
 function useTiles (stored: Board) {
-  const [tiles, setTiles] = useState(stored.tiles)
+  const [board, setBoard] = useState(stored)
   const [notice, setNotice] = useState('')
   const { error, attempt } = useAttempt()
   const saving = useRef<Promise<Board | undefined>>(Promise.resolve(stored))
   const waiting = useRef<Change[]>([])
   const save = async (...changes: Change[]): Promise<void> => {
-    saving.current = saving.current.then(async (before) => {
+    saving.current = saving.current.then(async (now) => {
       waiting.current.push(...changes)
-      let after: Board | undefined
-      await attempt(async () => {
-        // Refused when somebody else has changed the board meanwhile; after a failure it is read again.
-        const { tiles: now, updated_at: at } = before ?? await request<Board>(boardsPath(stored.id))
-        const changed = waiting.current.reduce((each, change) => change(each), now)
-        try {
-          after = await request<Board>(boardsPath(stored.id), { method: 'PATCH', body: { tiles: changed, updated_at: at } })
-        } catch (cause) {
-          // It would be refused again, such as a question that is deleted, and with it all later ones.
-          if (cause instanceof ApiError && cause.status === 400) waiting.current.pop()
-          throw cause
+      let refusal: unknown
+      const isDone = await attempt(async () => {
+        for (const change of [...waiting.current]) {
+          // Refused when somebody else has changed the board meanwhile; after a failure it is read again.
+          now ??= await request<Board>(boardsPath(stored.id))
+          try {
+            now = await request<Board>(boardsPath(stored.id), { method: 'PATCH', body: { tiles: change(now.tiles), updated_at: now.updated_at } })
+            setBoard(now)
+          } catch (cause) {
+            // It would be refused again, such as a question that is deleted; others are made.
+            if (!(cause instanceof ApiError) || cause.status !== 400) throw cause
+            refusal = cause
+          }
+          waiting.current.shift()
         }
-        waiting.current = []
-        setTiles(after.tiles)
+        if (refusal !== undefined) throw refusal
       })
-      return after
+      return isDone ? now : undefined
     })
     await saving.current
   }
@@ -74,12 +78,12 @@ function useTiles (stored: Board) {
     setNotice('Removed from the board; it is still stored.')
     void save((before) => before.filter((each) => keyOf(each) !== keyOf(tile)))
   }
-  return { tiles, notice, error, save, retry: () => { void save() }, move, remove }
+  return { board, notice, error, save, retry: () => { void save() }, move, remove }
 }
 
 function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }) {
-  const { id, name, description } = stored
-  const { tiles, notice, error, save, retry, move, remove } = useTiles(stored)
+  const { board, notice, error, save, retry, move, remove } = useTiles(stored)
+  const { id, name, description, tiles } = board
   const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
   const [refreshed, setRefreshed] = useState(0)
   const pressed = useRef<string>(undefined)
@@ -115,21 +119,13 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
               >{words}
               </button>
             ))}
-            {mayWrite && (
-              <button
-                type='button' class='quiet' onClick={() => {
-                  pressed.current = 'add-tile'
-                  remove(tile)
-                }}
-              >Remove
-              </button>
-            )}
+            {mayWrite && <button type='button' class='quiet' onClick={() => { pressed.current = 'add-tile'; remove(tile) }}>Remove</button>}
           </TileView>
         ))}
       </div>
       {open === 'add' && <AddDialog tiles={tiles} onAdd={async (tile) => await save((before) => [...before.filter((each) => keyOf(each) !== keyOf(tile)), tile])} onClose={() => setOpen(undefined)} />}
       {open === 'share' && <ShareDialog path={`${boardsPath(id)}/links`} onClose={() => setOpen(undefined)} />}
-      {open === 'edit' && <EditDialog board={stored} onSaved={onChanged} onClose={() => setOpen(undefined)} />}
+      {open === 'edit' && <EditDialog board={board} onSaved={onChanged} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && (
         <DeleteDialog name={name} path={boardsPath(id)} onDone={() => navigate(`/projects/${projectId.value}/boards`)} onClose={() => setOpen(undefined)}>
           Its links stop working. Its questions and queries are kept.
@@ -159,9 +155,11 @@ function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: 
 }
 
 export function EditDialog ({ board, onSaved, onClose }: { board?: Board, onSaved: (board: Board) => void, onClose: () => void }) {
-  const [title, action, method] = board === undefined ? ['New board', 'Create', 'POST'] as const : ['Rename the board', 'Save', 'PATCH'] as const
-  const save = async (body: object) => await request<Board>(boardsPath(board?.id), { method, body })
-  return <TextsDialog title={title} action={action} texts={{ name: board?.name ?? '', description: board?.description ?? '' }} save={save} onDone={onSaved} onClose={onClose} />
+  const [change] = useState(() => board && changerOf<Board>(boardsPath(board.id), board.updated_at))
+  const [before] = useState({ name: board?.name ?? '', description: board?.description ?? '' })
+  const save = async (texts: object) => await (change?.(withTouched({}, before, { ...texts })) ?? request<Board>(listPath(), { method: 'POST', body: texts }))
+  const [title, action] = board === undefined ? ['New board', 'Create'] : ['Rename the board', 'Save']
+  return <TextsDialog title={title} action={action} texts={before} save={save} onDone={onSaved} onClose={onClose} />
 }
 
 /** Links to a board for people without a key: made, listed, ended. */
