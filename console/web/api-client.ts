@@ -37,13 +37,13 @@ let ahead = 0
 /** The time by the clock of the server, as its answers have it: the clock of this machine may be wrong. */
 export const serverNow = (): number => Date.now() + ahead
 
-/** Called when a session has ended, so that the console asks for a login. */
-let onLoggedOut = (): void => {}
+let askForLogin = async (): Promise<boolean> => false
 
-/** @param listener  Called for every answer 401 but those to a login. */
-export function whenLoggedOut (listener: () => void): void {
-  onLoggedOut = listener
-}
+/** Whether the user is logged in again; undefined while no login is awaited. */
+let isBack: Promise<boolean> | undefined
+
+/** @param ask  Called once for each session that ends, with whose result all that waits is sent, or refused. */
+export const whenLoggedOut = (ask: () => Promise<boolean>): void => { askForLogin = ask }
 
 /**
  * Sends a request and resolves with the answer's JSON; undefined when it has none.
@@ -84,8 +84,11 @@ export async function fetchFile (path: string, options: RequestOptions): Promise
   })
 }
 
-async function send (path: string, options: RequestOptions): Promise<Response> {
+/** What is refused as the session has ended is sent again, once, after a login; until then everything waits. */
+async function send (path: string, options: RequestOptions, isRepeated = false): Promise<Response> {
   const { method = 'GET', body, signal, accept, key } = options
+  const isOfSession = key === undefined && !path.startsWith('/console/')
+  if (isOfSession && await isBack === false) throw new ApiError(401, 'not_authenticated', 'Log in first.')
   const sentAt = Date.now()
   const response = await fetch(`${path}${toQuery(options.query)}`, {
     method,
@@ -105,7 +108,9 @@ async function send (path: string, options: RequestOptions): Promise<Response> {
   ahead = clockAhead(ahead, response.headers.get('date'), sentAt, Date.now())
   if (response.ok) return response
   const error = readError(response.status, await response.text())
-  if (error.status === 401 && path !== '/console/session') onLoggedOut()
+  if (error.status !== 401 || !isOfSession || isRepeated) throw error
+  isBack ??= askForLogin().finally(() => { isBack = undefined })
+  if (await isBack) return await send(path, options, true)
   throw error
 }
 

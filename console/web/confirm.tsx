@@ -171,17 +171,11 @@ export function Copyable ({ text, label }: { text: string, label: string }) {
   const [isCopied, setCopied] = useState(false)
   // Without TLS browsers have no clipboard; the text can be selected.
   const mayCopy = 'clipboard' in navigator
+  const copy = (): void => { void navigator.clipboard.writeText(text).then(() => setCopied(true), () => setCopied(false)) }
   return (
     <div class='copyable'>
       <pre aria-label={label} tabIndex={0}>{text}</pre>
-      {mayCopy && (
-        <button
-          type='button'
-          onClick={() => { void navigator.clipboard.writeText(text).then(() => setCopied(true), () => setCopied(false)) }}
-        >
-          {isCopied ? 'Copied' : 'Copy'}<span class='hidden'> {label}</span>
-        </button>
-      )}
+      {mayCopy && <button type='button' onClick={copy}>{isCopied ? 'Copied' : 'Copy'}<span class='hidden'> {label}</span></button>}
     </div>
   )
 }

@@ -2,8 +2,8 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
 import { LeaveDialog } from './frame/unsaved.tsx'
-import { Join, Login } from './login.tsx'
-import { invitation, resumeSession, session, sessionFailure } from './session.ts'
+import { Join, Login, LoginAgain } from './login.tsx'
+import { invitation, loginAwaited, resumeSession, session, sessionFailure } from './session.ts'
 import { path } from './router.ts'
 import { SHARED } from './screens.ts'
 import { LazyScreen, Shell } from './shell.tsx'
@@ -19,9 +19,9 @@ const isShared = path.value[0] === 'shared'
 /** The console: the login until somebody is logged in, then the shell with its screens. */
 function Console () {
   if (isShared) return <main class='shared'><LazyScreen screen={SHARED} /></main>
-  if (invitation.value !== undefined) return <Join token={invitation.value} />
-  if (session.value === null) return <Login />
-  if (session.value !== undefined) return <><Shell session={session.value} /><LeaveDialog /></>
+  if (invitation.value !== undefined) return <main class='login'><Join token={invitation.value} /></main>
+  if (session.value === null) return <main class='login'><Login /></main>
+  if (session.value !== undefined) return <><Shell session={session.value} /><LeaveDialog />{loginAwaited.value && <LoginAgain of={session.value} />}</>
   return sessionFailure.value === undefined ? null : <Unreachable error={sessionFailure.value} />
 }
 

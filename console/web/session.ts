@@ -41,7 +41,29 @@ const REFUSALS: Record<string, string> = {
   identity_provider_unavailable: 'The identity provider does not answer. Try again.'
 }
 
-whenLoggedOut(() => { session.value = null })
+/** Set while the page waits under a login, as its session has ended. */
+export const loginAwaited = signal<((isBack: boolean) => void) | undefined>(undefined)
+
+whenLoggedOut(async () => session.value != null &&
+  (await findLogin() || await new Promise<boolean>((resolve) => { loginAwaited.value = resolve })))
+
+/** Goes on when another tab, or a proxy, has logged somebody in. */
+export async function findLogin (): Promise<boolean> {
+  const found = await request<Session | undefined>('/console/session').catch(() => undefined)
+  return found !== undefined && enter(found)
+}
+
+/** Begins a session; null ends it. The page goes on for its user with equal rights, and is loaded anew for others. */
+function enter (next: Session | null): boolean {
+  const rightsOf = ({ email, scopes, sees_persons: seesPersons, all_projects: isOfAll, projects }: Session): string =>
+    JSON.stringify([email, scopes, seesPersons, isOfAll, projects.find(({ id }) => id === projectId.value)?.scopes])
+  const isOther = next !== null && session.value != null && rightsOf(next) !== rightsOf(session.value)
+  session.value = isOther ? null : next
+  if (isOther) location.reload()
+  loginAwaited.value?.(session.value !== null)
+  loginAwaited.value = undefined
+  return session.value !== null
+}
 
 /**
  * Finds out who is logged in. An address that ends in `#login=<token>` logs in with that link, once; one that ends
@@ -60,7 +82,7 @@ export async function resumeSession (): Promise<void> {
     history.replaceState(null, '', location.pathname + location.search)
   }
   try {
-    if (loginLink === undefined || !await loginByLink(loginLink)) session.value = await request<Session | undefined>('/console/session') ?? null
+    if (loginLink === undefined || !await loginByLink(loginLink)) enter(await request<Session | undefined>('/console/session') ?? null)
     sessionFailure.value = undefined
   } catch (error) {
     const failure = error instanceof ApiError ? error : new ApiError(0, 'console_error', String(error))
@@ -93,14 +115,14 @@ type Credential = { personal_api_key: string } | { login_link: string } | { emai
 
 /** @throws {ApiError} when the key, the link or the password is refused. */
 export async function login (credential: Credential): Promise<void> {
-  session.value = await request<Session>('/console/session', { method: 'POST', body: credential })
+  enter(await request<Session>('/console/session', { method: 'POST', body: credential }))
   linkRefusal.value = undefined
 }
 
 export async function logout (): Promise<void> {
   // Whatever the server says, this page forgets.
   const left = await request<{ logout_url: string } | undefined>('/console/session', { method: 'DELETE' }).catch(() => {})
-  session.value = null
+  enter(null)
   if (left != null) location.assign(left.logout_url)
 }
 

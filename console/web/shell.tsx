@@ -8,7 +8,7 @@ import { focusContent, useFocusOnArrival } from './keep-focus.ts'
 import { asApiError } from './load.ts'
 import { leave, linkTo, navigate, path, projectId } from './router.ts'
 import { openGroups, type Screen, type ScreenGroup } from './screens.ts'
-import { logout } from './session.ts'
+import { loginAwaited, logout } from './session.ts'
 import { chooseProject, shownProject } from './shown-project.ts'
 import { Failed, Loading } from './states.tsx'
 import { TimeZone } from './time-zone.tsx'
@@ -27,7 +27,7 @@ export function Shell ({ session }: { session: Session }) {
     const first = open.find(({ isEntrance }) => isEntrance) ?? open[0]
     if (name === undefined && first !== undefined) navigate(address(first))
   }, [name])
-  const title = [subject.value, current?.title ?? '', 'Millrace'].filter((part) => part !== '').join(' · ')
+  const title = (loginAwaited.value !== undefined ? ['Log in', 'Millrace'] : [subject.value, current?.title ?? '', 'Millrace']).filter((part) => part !== '').join(' · ')
   useEffect(() => { document.title = title }, [title])
   const [isSearching, setSearching] = useState(false)
   const [isAtAccount, setAtAccount] = useState(false)

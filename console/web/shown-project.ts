@@ -13,6 +13,4 @@ export const shownProject = computed(() => {
 })
 
 /** Chooses a project where none is shown. */
-export function chooseProject (id: number): void {
-  chosen.value = id
-}
+export const chooseProject = (id: number): void => { chosen.value = id }

@@ -4,6 +4,7 @@ import type { ApiError } from './api-client.ts'
 import { formatAgo, formatTime, formatUtc, formatZoned, showNumber, showText, type TypedNumber, UNKNOWN } from './format.ts'
 import { returnFocus, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
+import { loginAwaited } from './session.ts'
 
 /** Delay before a loading notice, ms. */
 const NOTICE_MS = 300
@@ -222,17 +223,18 @@ export function Form ({ class: style, onSubmit, children }: FormProps) {
   return <form class={style} onSubmit={(event) => { event.preventDefault(); void onSubmit() }}>{children}</form>
 }
 
-/** A dialog over the page: Escape closes it, and the focus returns to where it was. */
+/** A dialog over the page: Escape closes it, and the focus returns to where it was. It opens over no login. */
 export function Dialog (
   { title, onClose, children, isWide = false }: { title: string, onClose: () => void, children: ComponentChildren, isWide?: boolean }
 ) {
   const dialog = useRef<HTMLDialogElement>(null)
+  const isCovered = loginAwaited.value !== undefined
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null
-    dialog.current?.showModal()
     // As long as the dialog is there, nothing behind it takes the focus. What led here may be gone by then, such as a row.
     return () => queueMicrotask(() => returnFocus(before))
   }, [])
+  useLayoutEffect(() => { if (!isCovered && dialog.current?.open === false) dialog.current.showModal() }, [isCovered])
   return (
     <dialog ref={dialog} class={isWide ? 'wide' : ''} aria-labelledby='dialog-title' onClose={onClose}>
       <h2 id='dialog-title'>{title}</h2>

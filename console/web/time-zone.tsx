@@ -24,10 +24,7 @@ export function TimeZone () {
     <div class='zone'>
       <Select
         label='Times in' value={zone.value} options={zones.value.map((each) => [each, each] as const)}
-        onChange={(value) => {
-          localStorage.setItem(KEY, value)
-          chosen.value = value
-        }}
+        onChange={(value) => { localStorage.setItem(KEY, value); chosen.value = value }}
       />
     </div>
   )

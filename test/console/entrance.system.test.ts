@@ -2,6 +2,7 @@
 import type { BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
+import { hashToken } from '../../console/server/sessions.ts'
 import { startIdentityProvider } from '../support/identity-provider.ts'
 import { freePort } from '../support/local-ports.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -106,6 +107,84 @@ t.test('the entrance of the console', async (t) => {
     await context.close()
   })
 
+  /** As after an hour without a request. */
+  const endSession = async (context: BrowserContext) => {
+    const { value } = (await context.cookies()).find(({ name }) => name === 'millrace_session')!
+    await stack.sql`UPDATE console_sessions SET last_used_at = now() - interval '2 hours' WHERE token_hash = ${hashToken(value)}`
+  }
+  const countRules = async (name: string) => (await stack.sql`SELECT 1 FROM event_rules WHERE name = ${name}`).length
+  /** Writes a rule in a page that is marked, ends its session, and stores the rule. */
+  const writeAndWait = async (context: BrowserContext, name: string) => {
+    const opened = await openPage(context, stack.url, '/projects/1/rules/new')
+    await logIn(opened.page, stack.personalApiKey)
+    await opened.page.getByLabel('Name, shown in receipts').fill(name)
+    await opened.page.getByLabel('Condition and actions').fill('{ "condition": { "type": "AND", "values": [{ "type": "event", "value": "x" }] }, "actions": [{ "type": "drop" }] }')
+    await opened.page.evaluate('globalThis.isFirst = true')
+    return { ...opened, again: opened.page.getByRole('dialog', { name: 'Log in again' }) }
+  }
+
+  await t.test('a page whose session ends waits under a login: a save goes on after it, in another tab, too', async (t) => {
+    const context = await browser.newContext()
+    const { page, again } = await writeAndWait(context, 'waits')
+    const other = await openPage(context, stack.url, '/health')
+    await other.page.clock.install()
+    await other.page.reload()
+    await other.page.getByText('Everything works').waitFor()
+    await endSession(context)
+    await page.getByRole('button', { name: 'Store the rule' }).click()
+    await again.getByText('Your session has ended. Log in as admin@millrace.localhost').waitFor()
+    t.equal(await page.title(), 'Log in · Millrace')
+    await again.locator('#key:focus').waitFor()
+    await checkPage(t, page, 'a login over a page')
+    for (const key of ['Escape', 'Escape', 'Control+k']) await page.keyboard.press(key)
+    t.equal(await page.getByRole('dialog').count(), 1)
+    const { nodes } = await (await context.newCDPSession(page)).send('Accessibility.getFullAXTree')
+    const names = nodes.filter(({ ignored }) => !ignored).map(({ name }) => String(name?.value))
+    t.ok(names.includes('Personal API key'))
+    t.notOk(names.some((name) => /Store the rule|waits/.test(name)), 'nothing of the page is read out')
+    t.equal(await page.evaluate('document.elementFromPoint(10, 10).className'), 'login', 'or reached')
+
+    await other.page.getByRole('link', { name: 'Log in with your identity provider, in another tab' }).waitFor()
+    const { started } = other.requests
+    await other.page.clock.runFor(60_000)
+    t.equal(other.requests.started, started, 'nothing is asked for meanwhile')
+
+    t.equal(await countRules('waits'), 0)
+    await again.getByLabel('Personal API key').fill('phx_wrong')
+    await page.keyboard.press('Enter')
+    await again.getByRole('alert').getByText('Personal API key is invalid').waitFor()
+    await logIn(page, stack.personalApiKey)
+    await page.getByRole('heading', { name: 'waits', level: 1 }).waitFor()
+    t.equal(await again.count(), 0)
+    t.equal(await countRules('waits'), 1)
+    t.match(await page.title(), /^waits · /)
+    await other.page.evaluate('void dispatchEvent(new Event("focus"))')
+    await other.page.getByRole('dialog').waitFor({ state: 'detached' })
+    await other.page.clock.runFor(5000)
+    await waitFor(() => other.requests.started > started + 1)
+    await context.close()
+  })
+
+  await t.test('whoever else logs in finds nothing of what was written', async (t) => {
+    await stack.sql`INSERT INTO users (email) VALUES ('cy@example.com')`
+    const { key } = await createPersonalKey(stack.sql, { email: 'cy@example.com', label: 'other', scopes: ['*'], projectIds: null, expiresAt: null })
+    const context = await browser.newContext()
+    const { page, again } = await writeAndWait(context, 'secret')
+    let asked = 0
+    page.on('dialog', (dialog) => { asked++; void dialog.dismiss() })
+    await endSession(context)
+    await page.getByRole('button', { name: 'Store the rule' }).click()
+    await again.getByLabel('Personal API key').fill(key)
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Your account cy@example.com' }).waitFor()
+    await page.getByLabel('Name, shown in receipts').waitFor()
+    t.equal(await page.getByLabel('Name, shown in receipts').inputValue(), '')
+    t.equal(await page.evaluate('globalThis.isFirst'), undefined, 'the page is another one')
+    t.equal(asked, 0)
+    t.equal(await countRules('secret'), 0)
+    await context.close()
+  })
+
   /** As after five minutes, in which the groups of everybody are read again. */
   const passTime = async () => await stack.sql`UPDATE console_sessions SET claims_read_at = claims_read_at - interval '5 minutes'`
   const statusOf = async (page: Page, path: string) =>
@@ -154,6 +233,18 @@ t.test('the entrance of the console', async (t) => {
     await page.goto(`${stack.url}/console`)
     await logInAtProvider(page, 'eda')
     await page.getByRole('button', { name: 'Log out' }).waitFor()
+    await page.getByRole('navigation').getByRole('link', { name: 'Flags', exact: true }).click()
+    await page.evaluate('globalThis.isFirst = true')
+    await endSession(context)
+    await page.getByRole('navigation').getByRole('link', { name: 'Events', exact: true }).click()
+    const [beside] = await Promise.all([context.waitForEvent('page'), page.getByRole('link', { name: 'Log in with your identity provider, in another tab' }).click()])
+    await beside.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
+    await beside.close()
+    await page.evaluate('void dispatchEvent(new Event("focus"))')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
+    await page.locator('#content:focus').waitFor()
+    t.equal(await page.evaluate('globalThis.isFirst'), true, 'the login was in another tab')
     const stolen = await context.cookies(stack.url)
     await page.getByRole('button', { name: 'Log out' }).click()
     await page.getByRole('button', { name: 'Yes, sign me out' }).click()

@@ -74,7 +74,7 @@ async function groupTypes (): Promise<string[]> {
   return rows.map((row) => row['group_type'])
 }
 
-/** Properties whose type differs from what is known of their values. */
+/** Properties whose type differs from that of their values. */
 const findWrong = (found: ReadonlyMap<string, any>): ModelProperty[] => knownProperties().filter((known) => {
   const { property_type: type, is_numerical: isNumerical } = found.get(keyOf(known)) ?? {}
   return type !== known.property_type || isNumerical !== (type === 'Numeric')

@@ -3,6 +3,7 @@ import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Ask } from '../confirm.tsx'
 import { askBeforeLeaving } from '../router.ts'
+import { session } from '../session.ts'
 
 /** Editors on the page with something that is not saved. */
 let unsaved = 0
@@ -32,7 +33,8 @@ function count (change: 1 | -1): void {
 }
 
 function keepPage (event: BeforeUnloadEvent): void {
-  event.preventDefault()
+  // Nobody may keep the page of somebody else.
+  if (session.value !== null) event.preventDefault()
 }
 
 /** Asks whoever leaves; stands once beside the screens. */
