@@ -104,6 +104,8 @@ export class DigestCollector {
   readonly #buffers = Array.from({ length: BUCKETS }, () =>
     ({ view: new DataView(new ArrayBuffer(RECORD_BYTES * BUFFERED_RECORDS)), used: 0 }))
 
+  readonly #refused = new Set<bigint>()
+
   /** Events, each as often as it came. */
   events = 0
 
@@ -129,6 +131,13 @@ export class DigestCollector {
     writeHashes(view, used + 12, event)
     buffer.used += RECORD_BYTES
     if (buffer.used === view.byteLength) this.#write(index)
+  }
+
+  /** Takes out an event that was added, and that the server refuses. */
+  refuse ({ uuid, event, distinct_id: id }: EventKey): void {
+    this.events--
+    writeHash(this.#key, 0, `${uuid}\n${event}\n${id}`)
+    this.#refused.add(this.#key.getBigUint64(0, true))
   }
 
   #groupOf ({ event, timestamp }: ImportedEvent): number {
@@ -162,6 +171,7 @@ export class DigestCollector {
     const counted = new Map<bigint, (EventHashes & { day: number })[]>()
     for (let at = 0; at < bytes.length; at += RECORD_BYTES) {
       const key = bytes.readBigUInt64LE(at)
+      if (this.#refused.has(key)) continue
       const digest = this.#digests[bytes.readUInt32LE(at + 8)]!
       const { day, event } = digest
       const [identity, properties] = [bytes.readBigUInt64LE(at + 12), bytes.readBigUInt64LE(at + 20)]

@@ -41,16 +41,12 @@ const MAX_COMPARED = 500_000
 
 const MAX_DIFFERENCES = 1000
 
-/** Called with each event; the next one waits for the returned promise, if any. */
-type OnEvent = (event: ImportedEvent) => Promise<void> | undefined
+/** Reads the files once more, and calls the function with each event: true, once, for each that is not stored. */
+type ReadEvents = (isMissing: (event: ImportedEvent) => boolean) => Promise<void>
 
-/**
- * @param readEvents  Reads the files once more.
- * @param onMissing   Called once for each event that is not stored, as soon as it is read.
- */
+/** Compares the files with the store by day and name and, where these differ, event by event. */
 export async function proveImport (
-  source: readonly Digest[], store: StoredEvents, readEvents: (onEvent: OnEvent) => Promise<void>, onMissing?: OnEvent,
-  maxCompared = MAX_COMPARED
+  source: readonly Digest[], store: StoredEvents, readEvents: ReadEvents, maxCompared = MAX_COMPARED
 ): Promise<Proof> {
   const [first, last] = [source[0]?.day ?? 0, source.at(-1)?.day ?? 0]
   const stored = new Map((await store.digests(first, last)).map((digest) => [keyOf(digest), digest]))
@@ -67,7 +63,7 @@ export async function proveImport (
   let compared = 0
   const parts = Map.groupBy(suspects, ([, group]) =>
     Math.floor((compared += group.source + group.stored) / maxCompared))
-  for (const part of parts.values()) await compareEvents(new Map(part), store, readEvents, differences, onMissing)
+  for (const part of parts.values()) await compareEvents(new Map(part), store, readEvents, differences)
   // A day and name that has events of others beside those of the files, such as live ones, is no difference.
   const differing = [...suspects.values()].filter((group) =>
     group.missing + group.changed + group.otherProperties > 0)
@@ -78,8 +74,7 @@ export async function proveImport (
 }
 
 async function compareEvents (
-  suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, readEvents: (onEvent: OnEvent) => Promise<void>,
-  differences: Difference[], onMissing?: OnEvent
+  suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, readEvents: ReadEvents, differences: Difference[]
 ): Promise<void> {
   const groups = [...suspects.values()]
   const table = new EventTable()
@@ -88,13 +83,13 @@ async function compareEvents (
   }
   await readEvents((event) => {
     const group = suspects.get(keyOf({ day: Math.floor(event.timestamp / DAY_MS), event: event.event }))
-    if (group === undefined) return
+    if (group === undefined) return false
     const what = table.compare(group.day, event)
-    if (what === 'equal' || what === 'seen') return
+    if (what === 'equal' || what === 'seen') return false
     group[what === 'properties' ? 'otherProperties' : what]++
     if (differences.length < MAX_DIFFERENCES) {
       differences.push({ uuid: event.uuid, distinct_id: event.distinct_id, day: group.day, event: event.event, what })
     }
-    return what === 'missing' ? onMissing?.(event) : undefined
+    return what === 'missing'
   })
 }

@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer, request } from 'node:http'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
@@ -23,6 +23,8 @@ interface Shown {
   runAt: (url: string, ...args: string[]) => Promise<Captured>
   /** What the command line has. */
   args: string[]
+  /** Has the file and the state. */
+  folder: string
   ask: (method: string, path: string, body?: object) => Promise<any>
   createKey: (...scopes: string[]) => Promise<string>
 }
@@ -48,7 +50,7 @@ async function startImport (t: Test): Promise<Shown> {
   const runAt = async (url: string, key: string, more: string[]): Promise<Captured> =>
     await runCaptured([...args, ...more], { MILLRACE_URL: url, MILLRACE_KEY: key })
   return {
-    stack, ask, args,
+    stack, ask, args, folder,
     run: async (key, ...more) => await runAt(stack.url, key, more),
     runAt: async (url, ...more) => await runAt(url, stack.personalApiKey, more),
     createKey: async (...scopes) => (await ask('POST', '/api/personal_api_keys/', { label: 'import', scopes, scoped_teams: [stack.project] })).value
@@ -133,10 +135,55 @@ t.test('events that are sent once more, as the store has lost them, stay accepte
 t.test('an API that is away at the end gets the last report when it is back', async (t) => {
   const { stack, runAt, ask } = await startImport(t)
   let refused = 0
-  // Ends connections with the last report, as a process that stops does; everything else goes through.
+  // Ends connections with the last report, as a process that stops does.
+  const way = await startWay(t, stack, (incoming, body) => {
+    const isLast = /\/report$/.test(incoming.url ?? '') && body.includes('"result"') && ++refused < 3
+    if (isLast) incoming.destroy()
+    return isLast
+  })
+
+  const { code, err } = await runAt(way, '--events-per-second', '0')
+  t.equal(code, 5, err)
+  t.match(err, /the API may not show all of its progress: the API at .* does not answer/)
+  t.equal(refused, 3)
+  t.match((await ask('GET', '~/imports/')).results, [{ state: 'complete_with_differences', ended_at: String }])
+})
+
+t.test('an event that a proxy refuses as too large is rejected in each run, until the proxy lets it through', async (t) => {
+  const { stack, run, runAt, ask, folder } = await startImport(t)
+  const large = { event: 'seen', distinct_id: 'ann', timestamp: '2023-01-01T00:00:00Z', properties: { note: 'too large' } }
+  await writeFile(path.join(folder, 'a.jsonl'), `${JSON.stringify(large)}\n`, { flag: 'a' })
+  const way = await startWay(t, stack, (incoming, body, outgoing) => {
+    const isRefused = incoming.url === '/batch/' && body.includes('too large')
+    if (isRefused) outgoing.writeHead(413).end()
+    return isRefused
+  })
+  const rejected = { file: 'a.jsonl', row: ROWS + 3, error: `refused as too large by ${way}/batch/` }
+  const counts = { rows: ROWS + 3, accepted: ROWS, rejected: 3 }
+  for (const args of [[], [], ['--verify']]) {
+    matchCaptured(t, await runAt(way, '--events-per-second', '0', ...args),
+      { code: 5, out: new RegExp(`events +${ROWS}\\nduplicates +0\\nrejected +3\\n[^]*complete +yes`) }, args.join())
+    const [record] = (await ask('GET', '~/imports/')).results
+    t.match(await ask('GET', `~/imports/${record.id}/`), {
+      state: 'complete_with_differences', progress: { ...counts, accepted: args.length === 0 ? ROWS : 0 },
+      result: { events: ROWS, duplicates: 0, proof: { is_complete: true, groups: 6, equal: 6, differences: [] } }
+    })
+    const lines = (await readFile(path.join(folder, 'state/rejected.ndjson'), 'utf8')).split('\n')
+    t.same(lines.filter((line) => line.includes('refused')).map((line) => JSON.parse(line)), [rejected])
+  }
+
+  matchCaptured(t, await run(stack.personalApiKey, '--events-per-second', '0'),
+    { code: 5, out: new RegExp(`events +${ROWS + 1}\\nduplicates +0\\nrejected +2\\n[^]*sent now +1\\n[^]*complete +yes`) })
+})
+
+/** The way to a stack: a proxy that passes on every request that `answer` does not answer itself. @returns its URL. */
+async function startWay (
+  t: Test, stack: StackProject,
+  answer: (incoming: IncomingMessage, body: string, outgoing: ServerResponse) => boolean
+): Promise<string> {
   const way = createServer((incoming, outgoing) => {
     void readAll(incoming).then((body) => {
-      if (/\/report$/.test(incoming.url ?? '') && body.includes('"result"') && ++refused < 3) return incoming.destroy()
+      if (answer(incoming, body, outgoing)) return
       const onward = request(new URL(incoming.url ?? '', stack.url), { method: incoming.method, headers: incoming.headers }, (answer) => {
         outgoing.writeHead(Number(answer.statusCode), answer.headers)
         answer.pipe(outgoing)
@@ -146,13 +193,8 @@ t.test('an API that is away at the end gets the last report when it is back', as
   }).listen(0, '127.0.0.1')
   await once(way, 'listening')
   t.teardown(() => { way.close().closeAllConnections() })
-
-  const { code, err } = await runAt(`http://127.0.0.1:${(way.address() as AddressInfo).port}`, '--events-per-second', '0')
-  t.equal(code, 5, err)
-  t.match(err, /the API may not show all of its progress: the API at .* does not answer/)
-  t.equal(refused, 3)
-  t.match((await ask('GET', '~/imports/')).results, [{ state: 'complete_with_differences', ended_at: String }])
-})
+  return `http://127.0.0.1:${(way.address() as AddressInfo).port}`
+}
 
 t.test('the API runs an import of what lies on the server, with a key that ends with it', async (t) => {
   const { stack, ask, createKey } = await startImport(t)

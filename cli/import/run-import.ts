@@ -8,18 +8,22 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
-import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
+import { type Digest, DigestCollector, type EventKey, formatDay, keyOf } from './event-digest.ts'
 import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES } from './import-options.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { SourceFile } from './list-files.ts'
 import { personsOf, readEvents } from './read-events.ts'
 import { RowMemory } from './row-memory.ts'
-import { createSender } from './send-events.ts'
+import { createSender, type SenderOptions } from './send-events.ts'
 
-/** Rows of each file that are acknowledged. */
-type Progress = Record<string, { file: string, rows: number }>
+interface FileProgress {
+  file: string
+  /** Those that are acknowledged. */
+  rows: number
+  /** Why events were refused as too large, by row and uuid: no proof misses them, and the next run sends them again. */
+  refused: Record<string, string>
+}
 
-const PROGRESS = 'progress.json'
 const SAVE_INTERVAL_MS = 1000
 
 /** The store has so long to show what was acknowledged, in milliseconds, without moving. */
@@ -70,6 +74,8 @@ function isOfState (error: unknown): error is Error {
   return ['ENOSPC', 'EDQUOT', 'EROFS', 'ERR_SQLITE_ERROR'].includes(errorCode(error) ?? '')
 }
 
+const refusalKey = ({ uuid }: EventKey, row: number): string => `${row} ${uuid}`
+
 interface RejectedRow { file: string, row: number, error: string, text?: string | undefined }
 
 async function importFiles (
@@ -78,7 +84,7 @@ async function importFiles (
 ): Promise<ImportResult> {
   const { source: product, project, url, files, stateFolder, mode, store, reporter } = options
   const sources = [...files, personsOf(files)]
-  const progress = await readProgress(stateFolder)
+  const progress = await openProgress(options)
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
     source: product, project, url, files, mode, finishedAt: '', exitCode: 0, rows: 0, events: 0, duplicates: 0, rejected: 0,
@@ -95,24 +101,21 @@ async function importFiles (
     bytesRead: bytesBefore + (reading?.bytesRead?.() ?? 0)
   }))
   const completeBefore = mode === 'import' ? await store.completeThrough() : 0
+  const refuse = (file: SourceFile) => (row: number, event: EventKey, error: string): void => {
+    digests.refuse(event)
+    progress.of(file).refused[refusalKey(event, row)] = error
+    reject({ file: file.name, row, error }, result)
+  }
 
   for (const file of sources) {
-    // Another answer to who changes persons sends the events again; other content is found by the proof.
-    const done = progress[`${file.name} ${file.bytes} ${options.personsFrom}`] ??= { file: file.name, rows: 0 }
-    const refuse = (row: number, why: Pick<RejectedRow, 'error' | 'text'>): void => reject({ file: file.name, row, ...why }, result)
-    let savedAt = performance.now()
-    const sender = createSender({
-      ...options,
-      onAcknowledged (mark, events) {
-        acknowledged += events
-        unsent -= events
-        done.rows = Math.max(done.rows, mark)
-        if (performance.now() - savedAt < SAVE_INTERVAL_MS) return
-        savedAt = performance.now()
-        saveProgress(stateFolder, progress)
-      },
-      onRefused: refuse
-    })
+    const done = progress.of(file)
+    const onAcknowledged = (mark: number, events: number): void => {
+      acknowledged += events
+      unsent -= events
+      done.rows = Math.max(done.rows, mark)
+      progress.save(SAVE_INTERVAL_MS)
+    }
+    const sender = createSender({ ...options, onAcknowledged, onRefused: refuse(file) })
     const [alreadySent, rowsBefore] = [done.rows, result.rows]
     if (mode === 'import') sentBefore.set(file, alreadySent)
     reading = file
@@ -122,33 +125,35 @@ async function importFiles (
         digests.add(event)
         memory.addPerson(event)
         if (event.isAltered === true) result.altered++
-        if (mode !== 'import' || position <= alreadySent) return
+        const error = done.refused[refusalKey(event, position)]
+        if (mode !== 'import' && error !== undefined) refuse(file)(position, event, error)
+        if (mode !== 'import' || (position <= alreadySent && error === undefined)) return
+        delete done.refused[refusalKey(event, position)]
         result.sentNow++
         unsent++
         return sender.add(event, position)
       }, ({ position, ...read }) => {
         reporter?.throwIfStopped()
         result.rows++
-        if ('error' in read) refuse(position, read)
+        if ('error' in read) reject({ file: file.name, row: position, ...read }, result)
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       })
       if (await hasChanged(file)) throw new Error('it changed during the import; run the same command again')
       if (file.path !== '' && result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
-      if (errorCode(error) === 'MILLRACE_IMPORT_STOPPED') {
-        await sender.finish()
-        saveProgress(stateFolder, progress)
-      }
+      if (errorCode(error) === 'MILLRACE_IMPORT_STOPPED') await sender.finish().then(() => { progress.save() })
       if (error instanceof MillraceError || isOfState(error)) throw error
       result.broken.push({ file: file.name, error: (error as Error).message })
     }
     answeredAt = Math.max(answeredAt, await sender.finish())
-    saveProgress(stateFolder, progress)
+    progress.save()
     bytesBefore += file.bytes
     reading = undefined
   }
 
-  await conclude({ ...options, files: sources }, result, { digests, memory, answeredAt, sentBefore, completeBefore })
+  const sent = { digests, memory, answeredAt, sentBefore, completeBefore, progress, refuse }
+  await conclude({ ...options, files: sources }, result, sent)
+  progress.save()
   return result
 }
 
@@ -165,14 +170,15 @@ interface Sent {
   sentBefore: ReadonlyMap<SourceFile, number>
   /** All that was received up to here was stored when the import began. */
   completeBefore: number
+  progress: Progress
+  refuse: (file: SourceFile) => NonNullable<SenderOptions['onRefused']>
 }
 
 /** Sums up what was read, proves that it is stored, and writes down how the import ended. */
-async function conclude (
-  options: ImportOptions, result: ImportResult, { digests, memory, answeredAt, sentBefore, completeBefore }: Sent
-): Promise<void> {
+async function conclude (options: ImportOptions, result: ImportResult, sent: Sent): Promise<void> {
   const { stateFolder, mode, store, reporter } = options
-  const source = digests.finish()
+  const { digests, memory, completeBefore } = sent
+  const [source, added] = [digests.finish(), digests.events]
   result.unread = [...memory.unread]
   result.events = source.reduce((sum, { count }) => sum + count, 0)
   result.duplicates = digests.events - result.events
@@ -180,9 +186,10 @@ async function conclude (
   const [first, last] = [source[0], source.at(-1)]
   if (first !== undefined && last !== undefined) result.days = [formatDay(first.day), formatDay(last.day)]
   if (mode !== 'dry run') {
-    await awaitStored(options, answeredAt)
-    result.proof = await proveAndMend(source, options, memory, { sentBefore, result })
+    await awaitStored(options, sent.answeredAt)
+    result.proof = await proveAndMend(source, options, sent, result)
     result.proof.isComplete &&= result.broken.length === 0
+    result.events += digests.events - added
     const groups = new Set(source.map(keyOf))
     const received = result.sentNow > 0 && first && last ? await store.digests(first.day, last.day, completeBefore) : []
     for (const digest of received) if (groups.has(keyOf(digest))) result.storedNow += digest.count
@@ -199,55 +206,65 @@ async function conclude (
 
 /**
  * Sends once more what an earlier run sent and the store does not have, such as events that were deleted meanwhile.
- * What this run has sent and is missing was refused: to repeat it would change nothing.
+ * What this run has sent and is missing was dropped: to repeat it would change nothing.
  */
 async function proveAndMend (
-  source: readonly Digest[], options: ImportOptions, memory: RowMemory,
-  { sentBefore, result }: { sentBefore: ReadonlyMap<SourceFile, number>, result: ImportResult }
+  source: readonly Digest[], options: ImportOptions, sent: Sent, result: ImportResult
 ): Promise<Proof> {
+  const { memory, progress, sentBefore, refuse } = sent
   const mapperOf = options.createMapperOf()
-  const sender = createSender({ ...options, onAcknowledged: () => {} })
-  const sentNow = result.sentNow
-  let wasSentBefore = false
-  const proof = await proveImport(source, options.store, async (onEvent) => {
+  let [mended, answeredAt] = [0, 0]
+  const proof = await proveImport(source, options.store, async (isMissing) => {
     for (const file of options.files) {
-      const sent = sentBefore.get(file) ?? 0
+      const { refused } = progress.of(file)
+      const sender = createSender({ ...options, onAcknowledged: () => {}, onRefused: refuse(file) })
       try {
         await readEvents(file, { mapperOf, memory }, (event, position) => {
           options.reporter?.throwIfStopped()
-          wasSentBefore = position <= sent
-          return onEvent(event)
+          if (refused[refusalKey(event, position)] !== undefined || !isMissing(event)) return
+          if (position > (sentBefore.get(file) ?? 0)) return
+          mended++
+          return sender.add(event, position)
         })
       } catch (error) {
         // Reported when the file was first read.
         if (error instanceof MillraceError) throw error
       }
+      answeredAt = Math.max(answeredAt, await sender.finish())
     }
-  }, (event) => {
-    if (!wasSentBefore) return
-    result.sentNow++
-    return sender.add(event, 0)
   })
-  if (result.sentNow === sentNow) return proof
-  await awaitStored(options, await sender.finish())
-  return await proveAndMend(source, options, memory, { sentBefore: new Map(), result })
+  result.sentNow += mended
+  if (mended === 0) return proof
+  await awaitStored(options, answeredAt)
+  return await proveAndMend(source, options, { ...sent, sentBefore: new Map() }, result)
 }
 
-async function readProgress (folder: string): Promise<Progress> {
-  const file = path.join(folder, PROGRESS)
+type Progress = Awaited<ReturnType<typeof openProgress>>
+
+async function openProgress ({ stateFolder, personsFrom }: ImportOptions) {
+  const file = path.join(stateFolder, 'progress.json')
   const saved = await readFile(file, 'utf8').catch(() => '{}')
+  let files: Record<string, Partial<FileProgress>>
   try {
-    return JSON.parse(saved) as Progress
+    files = JSON.parse(saved)
   } catch (cause) {
     throw new MillraceError('MILLRACE_IMPORT_STATE', `${file} is damaged; delete it and run the same command again: stored events are not stored twice`, { cause })
   }
-}
-
-/** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */
-function saveProgress (folder: string, progress: Progress): void {
-  const file = path.join(folder, PROGRESS)
-  writeFileSync(`${file}.new`, JSON.stringify(progress))
-  renameSync(`${file}.new`, file)
+  let savedAt = performance.now()
+  return {
+    of ({ name, bytes }: SourceFile): FileProgress {
+      // Another answer to who changes persons sends the events again; other content is found by the proof.
+      const done = files[`${name} ${bytes} ${personsFrom}`] ??= {}
+      return Object.assign(done, { file: name, rows: 0, refused: {}, ...done })
+    },
+    /** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */
+    save (intervalMs = 0): void {
+      if (performance.now() - savedAt < intervalMs) return
+      savedAt = performance.now()
+      writeFileSync(`${file}.new`, JSON.stringify(files))
+      renameSync(`${file}.new`, file)
+    }
+  }
 }
 
 /** Waits until everything that was acknowledged up to a moment of the server is stored. */

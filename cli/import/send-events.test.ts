@@ -96,7 +96,7 @@ t.test('an event that is too large for a limit on the way is refused by itself, 
   t.ok(await sender.finish() > 0)
 
   t.same(accepted, ['one', 'three', 'four', 'five'])
-  t.same(refused, [[2, { error: `refused as too large by ${url}/batch/` }]])
+  t.match(refused, [[2, { uuid: 'large', event: '$set', distinct_id: 'ann' }, `refused as too large by ${url}/batch/`]])
   t.same(marks, [5])
 })
 

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ImportedEvent, isOrdered } from '../../engines/import/imported-event.ts'
 import { retryDelayMs } from '../../platform/intervals.ts'
+import type { EventKey } from './event-digest.ts'
 
 /**
  * Maximum events and bytes of a request, whichever comes first. Ingest hands bodies larger than 256 KiB to a
@@ -32,8 +33,8 @@ export interface SenderOptions {
   eventsPerSecond: number
   /** Called when all events up to this mark are acknowledged, with the number of events since the last call. */
   onAcknowledged: (mark: number, events: number) => void
-  /** Called for an event that is too large even alone, with its mark and the reason; the import goes on without it. */
-  onRefused?: (mark: number, reason: { error: string }) => void
+  /** Called for an event that is too large even alone, with its mark; the import goes on without it. */
+  onRefused?: (mark: number, event: EventKey, error: string) => void
 }
 
 export interface Sender {
@@ -179,7 +180,8 @@ async function send (
         const at = await send(way, lane, batch, from, middle)
         return Math.max(at, await send(way, lane, batch, middle, to))
       }
-      onRefused(marks[from] ?? 0, { error: `refused as too large by ${target.href}` })
+      const text = bytes.toString('utf8', starts[from], (starts[to] ?? used) - 1)
+      onRefused(marks[from] ?? 0, JSON.parse(text) as EventKey, `refused as too large by ${target.href}`)
       return 0
     }
     throwIfFinal(target, { status, text }, givesUpAt)
