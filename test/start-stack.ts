@@ -70,7 +70,7 @@ export async function startStack (options: { env?: Record<string, string> } = {}
   const { baseUrl: url, databaseUrl, natsUrl, clickhouseUrl } = await waitUntilReady(dataDir, supervisor, () => printed)
     .catch(async (cause: unknown) => {
       await end(supervisor)
-      await rm(dataDir, { recursive: true, force: true })
+      await rm(dataDir, { recursive: true, force: true, maxRetries: 20 })
       throw new Error(`the stack did not become ready; it printed:\n${printed}`, { cause })
     })
   const clickhouse = createClient({ ...CLIENT, url: clickhouseUrl })
@@ -91,7 +91,8 @@ export async function startStack (options: { env?: Record<string, string> } = {}
       await clickhouse.close()
       await sql.end({ timeout: 1 })
       await end(supervisor)
-      await rm(dataDir, { recursive: true, force: true })
+      // Parts whose supervisor was killed end a moment later.
+      await rm(dataDir, { recursive: true, force: true, maxRetries: 20 })
     }
   }
 }

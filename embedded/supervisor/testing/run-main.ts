@@ -25,7 +25,7 @@ export interface RunningMain {
 export async function makeDataDir (t: TestContext, uid?: number): Promise<string> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-stack-'))
   if (uid !== undefined) await chown(dataDir, uid, uid)
-  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
+  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true, maxRetries: 20 }) })
   return dataDir
 }
 
