@@ -86,8 +86,9 @@ async function dropMonth (deps: RetentionDeps, month: number): Promise<boolean> 
   const isWhole = Number(row?.count) === announced
   // Dropped with it would be events that the ledger has not counted.
   if (!isWhole) await startRemoval(deps, removal, { marks: true })
-  // The mutation removes nothing: it tells the pipelines that events may be gone (RemovalWatch).
-  for (const change of isWhole ? [`DELETE IN PARTITION ${month} WHERE false`, `DROP PARTITION ${month}`] : []) {
+  // The mutation removes nothing: it tells the pipelines that events are gone (RemovalWatch). Should it fail, the next
+  // round makes one.
+  for (const change of isWhole ? [`DROP PARTITION ${month}`, `DELETE IN PARTITION ${month} WHERE false`] : []) {
     await clickhouse.command({ query: `ALTER TABLE events ${onCluster(cluster)} ${change}` })
   }
   return await waitUntilComplete(deps, removal) && isWhole

@@ -161,12 +161,15 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
         recallBatch(memory, messages, { lookUpAll, storedRows, coverage, doneRows })
       const confirm = async (suspected: readonly Suspicion[]): Promise<Duplicates> =>
         await confirmDuplicates(messages, { suspicions: suspected, lookUpEvents, onLookUp, doneRows })
-      const isTrusted = remembered.length === 0 || await deps.removals?.mayLack(memory.completeSince) !== true
-      const [confirmed, holds] = await Promise.all(isTrusted ? [confirm(suspicions), areStored(remembered)] : [])
-      if (isTrusted && holds === false) deps.onForgotten?.()
-      const asked = holds === true ? confirmed : await confirm(distrust(suspicions, duplicates))
-      if (holds !== true) duplicates.clear()
-      for (const [message, rows] of asked ?? []) duplicates.set(message, [...duplicates.get(message) ?? [], ...rows])
+      const [mayLack, holds, confirmed] = await Promise.all([
+        remembered.length > 0 && deps.removals?.mayLack(memory.completeSince),
+        areStored(remembered), confirm(suspicions)
+      ])
+      const isTrusted = holds && mayLack !== true
+      if (!holds && mayLack !== true) deps.onForgotten?.()
+      const asked = isTrusted ? confirmed : await confirm(distrust(suspicions, duplicates))
+      if (!isTrusted) duplicates.clear()
+      for (const [message, rows] of asked) duplicates.set(message, [...duplicates.get(message) ?? [], ...rows])
       for (const message of messages) message.deduplicated ??= toPairs(duplicates.get(message) ?? [])
       return messages.map(toDeduplicated).filter(([, ranges]) => ranges.length > 0)
     },

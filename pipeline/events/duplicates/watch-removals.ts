@@ -31,6 +31,7 @@ export class RemovalWatch {
     const mutations = await this.#read()
     const ended = new Set(mutations.filter(({ isDone }) => isDone === 1).map(({ name }) => name))
     if (ended.size < mutations.length || this.#ended?.isSupersetOf(ended) === false) this.#removedAt = performance.now()
-    this.#ended = ended
+    // One that is not listed, as its node is away, is not new when it is listed again.
+    this.#ended = ended.union(this.#ended ?? ended)
   }
 }
