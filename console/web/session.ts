@@ -44,14 +44,19 @@ const REFUSALS: Record<string, string> = {
 /** Set while the page waits under a login, as its session has ended. */
 export const loginAwaited = signal<((isBack: boolean) => void) | undefined>(undefined)
 
-whenLoggedOut(async () => session.value != null &&
-  (await findLogin() || await new Promise<boolean>((resolve) => { loginAwaited.value = resolve })))
+// Who has logged out meanwhile has not asked for what waits.
+whenLoggedOut(async () => session.value != null && (await findLogin() ||
+  (session.value != null && await new Promise<boolean>((resolve) => { loginAwaited.value = resolve }))))
 
 /** Goes on when another tab, or a proxy, has logged somebody in. */
 export async function findLogin (): Promise<boolean> {
-  const found = await request<Session | undefined>('/console/session').catch(() => undefined)
+  const found = await request<Session | undefined>('/console/session', { signal: AbortSignal.timeout(5000) }).catch(() => undefined)
   return found !== undefined && enter(found)
 }
+
+/** Nothing of a user who has logged out stays in another tab. */
+const otherTabs = new BroadcastChannel('millrace-console')
+otherTabs.onmessage = () => { enter(null) }
 
 /** Begins a session; null ends it. The page goes on for its user with equal rights, and is loaded anew for others. */
 function enter (next: Session | null): boolean {
@@ -123,6 +128,7 @@ export async function logout (): Promise<void> {
   // Whatever the server says, this page forgets.
   const left = await request<{ logout_url: string } | undefined>('/console/session', { method: 'DELETE' }).catch(() => {})
   enter(null)
+  otherTabs.postMessage('logged out')
   if (left != null) location.assign(left.logout_url)
 }
 

@@ -79,7 +79,7 @@ export function Shell ({ session }: { session: Session }) {
 function useKey (key: string, press: () => void): void {
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
-      if (event.key.toLowerCase() !== key || (!event.ctrlKey && !event.metaKey) || event.shiftKey || event.altKey) return
+      if (event.key.toLowerCase() !== key || (!event.ctrlKey && !event.metaKey) || event.shiftKey || event.altKey || loginAwaited.value !== undefined) return
       event.preventDefault()
       press()
     }

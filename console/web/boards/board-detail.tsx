@@ -55,7 +55,7 @@ function useTiles (stored: Board) {
             setBoard(now)
           } catch (cause) {
             // It would be refused again, such as a question that is deleted; others are made.
-            if (!(cause instanceof ApiError) || cause.status !== 400) throw cause
+            if (!(cause instanceof ApiError) || cause.status !== 400) throw refusal ?? cause
             refusal = cause
           }
           waiting.current.shift()
@@ -78,11 +78,11 @@ function useTiles (stored: Board) {
     setNotice('Removed from the board; it is still stored.')
     void save((before) => before.filter((each) => keyOf(each) !== keyOf(tile)))
   }
-  return { board, notice, error, save, retry: () => { void save() }, move, remove }
+  return { board, notice, error, save, retry: () => { void save() }, settled: async () => await saving.current, move, remove }
 }
 
 function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }) {
-  const { board, notice, error, save, retry, move, remove } = useTiles(stored)
+  const { board, notice, error, save, retry, settled, move, remove } = useTiles(stored)
   const { id, name, description, tiles } = board
   const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
   const [refreshed, setRefreshed] = useState(0)
@@ -99,7 +99,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
         {mayWrite && <button id='add-tile' type='button' class={tiles.length > 0 ? '' : 'primary'} onClick={() => setOpen('add')}>Add …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('share')}>Share …</button>}
         {mayWrite && <a {...linkTo(`/projects/${projectId.value}/alerts/new?about=board+${id}`)}>Send by mail or Slack</a>}
-        {mayWrite && <button type='button' onClick={() => setOpen('edit')}>Rename …</button>}
+        {mayWrite && <button type='button' onClick={() => { void settled().then(() => setOpen('edit')) }}>Rename …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
         <span role='status' class='hint'>{notice}</span>
       </div>
