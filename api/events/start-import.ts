@@ -4,6 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
 import { mkdir, readdir, stat } from 'node:fs/promises'
 import { setPriority } from 'node:os'
 import path from 'node:path'
@@ -147,7 +148,8 @@ async function execute (
       begun = importId
       onBegun(importId)
       try {
-        if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
+        // Linux has a priority for each thread.
+        for (const thread of readdirSync(`/proc/${child.pid}/task`)) setPriority(Number(thread), PRIORITY)
       } catch {
         // It has ended already, or works as it is.
       }
