@@ -141,6 +141,7 @@ t.test('an importer that is killed goes on, and nothing is stored twice', async 
   const state = path.join(path.dirname(folder), 'state')
   const main = path.join(import.meta.dirname, '../main.ts')
   const total = async (): Promise<number> => Object.values(await counts()).reduce((sum, n) => sum + n, 0)
+  const signals: (string | null)[] = []
   for (const patienceMs of [0, 200, 400]) {
     const args = [main, 'import', 'posthog', folder, '--project', String(stack.project), '--state', state]
     const child = spawn(process.execPath, args, {
@@ -153,7 +154,9 @@ t.test('an importer that is killed goes on, and nothing is stored twice', async 
     await sleep(patienceMs)
     child.kill('SIGKILL')
     await ended
+    signals.push(child.signalCode)
   }
+  t.ok(signals.includes('SIGKILL'))
 
   matchCaptured(t, await run('posthog', folder), { code: 0, out: /events +30000\n[^]*complete +yes/ })
   t.same(await counts(), { paid: 10_000, seen: 10_000, 'Ünïcode ✓': 10_000 })

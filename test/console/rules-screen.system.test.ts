@@ -14,7 +14,7 @@ const WRONG = {
 const RIGHT = { ...WRONG, actions: [{ type: 'drop' }] }
 
 /** What a check of stored events finds. Until ingest follows a rule that was activated, it stores further ones. */
-const affected = (how: string): RegExp => new RegExp(`^(\\d+) of \\d+ events pass: \\1 ${how}\\.$`)
+const affected = (how: string): RegExp => new RegExp(`^([1-9]\\d*) of \\d+ events pass: \\1 ${how}\\.$`)
 
 /** Events that rules dropped. */
 async function countDropped ({ url, personalApiKey, project }: StackProject): Promise<number> {
