@@ -170,6 +170,7 @@ t.test('what a page switches on by itself is loaded and stored', async (t) => {
   await opened.page.waitForFunction(() => typeof (globalThis as any).onerror === 'function', undefined, { timeout: PATIENCE_MS })
   await opened.page.evaluate(() => { setTimeout(() => { throw new Error('thrown by the page') }) })
   await waitFor(() => opened.problems.length > 0)
+  await storedEvents('switched on', { $exception: 1 })
   await opened.page.goto('about:blank')
 
   const stored = await storedEvents('switched on', { $exception: 1, $pageview: 1, $identify: 1, $pageleave: 1 })
@@ -244,6 +245,7 @@ t.test('what waits in the queue of posthog-js when a page is reloaded goes by se
   await opened.page.reload()
   await untilLoaded(opened)
   const beacons: string = await opened.page.evaluate(() => (globalThis as any).sessionStorage.beacons)
+  await storedEvents('beacon', { $pageview: 2 })
   await call(opened, 'capture', 'after the reload')
   await opened.page.goto('about:blank')
 
