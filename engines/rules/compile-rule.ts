@@ -225,7 +225,7 @@ const SHORT_TEXT_BYTES = 1024
 
 /**
  * HMAC-SHA-256 (RFC 2104) in hexadecimal, by hashes without an object: that of `createHmac` costs as much again, and
- * has to be collected (docs/reference/benchmarks.md).
+ * has to be collected.
  */
 export function createHmacSha256 (secret: Uint8Array): (text: string) => string {
   const key = Buffer.alloc(BLOCK_BYTES)

@@ -57,7 +57,7 @@ const MAX_CHANGES = 2 * ROWS_PER_PAGE
 
 /**
  * While the names of recent events stay the same, one round in this many reads their counts and times, which costs
- * ClickHouse five times as much CPU as the question for new names (docs/reference/benchmarks.md).
+ * ClickHouse five times as much CPU as the question for new names.
  */
 const ROUNDS_WITHOUT_NEW_NAMES = 5
 

@@ -168,7 +168,6 @@ function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
     ['p_plan, count()', [['free', 3], ['pro', 9]]],
     ['max(timestamp) AS last_called', [['new-pay', '2026-03-03 00:00:02.000', 3]]],
     ['log_comment LIKE', []],
-    ['exception_code = 209', []],
     ['system.detached_parts', []],
     ['FROM ingestion_warnings', [['2100-01-01 00:00:00', 'too_large', 'dropped', 7, []]]],
     ['dead_lettered, deleted, balance FROM ledger', [['2026-03-02 23:30:00', 5, 1, 1, 0, 3], ['2100-01-01 00:00:00', 0, 0, 0, 0, 0]]],

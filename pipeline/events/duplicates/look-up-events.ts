@@ -7,7 +7,7 @@ import type { PartitionMessage } from '../events-reader.ts'
 
 /**
  * Events per query. Random old events lie in as many granules as there are, so 10,000 cost little more than a thousand:
- * 90 and 75 ms of CPU among ten million events (docs/reference/benchmarks.md).
+ * 90 and 75 ms of CPU among ten million events.
  */
 const EVENTS_PER_QUERY = 20_000
 
