@@ -1,5 +1,4 @@
-import type { CohortNode } from './cohort-definition.ts'
-import { windowStart } from './cohort-definition.ts'
+import { type CohortNode, windowStart } from './cohort-definition.ts'
 import { dateOrVersionSql } from './date-version-sql.ts'
 import { choiceSql, conditionSql, instantSql, membersSql, mergesSql, PERSON, rowsSql } from './question-sql.ts'
 

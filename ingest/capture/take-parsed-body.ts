@@ -1,6 +1,5 @@
 import { createCaptureV1 } from '../dialects/capture-v1.ts'
-import type { Dialect, DialectRequest } from '../dialects/dialect.ts'
-import { createMultipart } from '../dialects/dialect.ts'
+import { createMultipart, type Dialect, type DialectRequest } from '../dialects/dialect.ts'
 import { createSegment } from '../dialects/segment.ts'
 import type { EnforcedProject } from '../enforcement/read-projects.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, requireKey } from './envelope.ts'

@@ -14,6 +14,9 @@ export interface Suspicion {
   madeBefore: number
 }
 
+/** A message of a batch with its remembered rows, at least one. */
+export type Remembered = readonly [message: PartitionMessage, rows: readonly number[]]
+
 /** Rows that are duplicates, by message, ascending. */
 export type Duplicates = Map<PartitionMessage, number[]>
 
@@ -97,12 +100,9 @@ async function readSuspects (
 }
 
 /** Whether the events of these rows are stored. A message that cannot be read is dead-lettered in its turn. */
-export async function areAllStored (
-  sample: ReadonlyMap<PartitionMessage, readonly number[]>, lookUpEvents: LookUpEvents
-): Promise<boolean> {
-  const messages = await Promise.all([...sample].map(async ([message, rows]) =>
-    (await readIdentities(message))?.filter((_, row) => rows.includes(row)) ?? []))
-  return (await lookUpEvents(messages.flat())).every(Boolean)
+export async function areAllStored (sample: readonly Remembered[], lookUpEvents: LookUpEvents): Promise<boolean> {
+  const read = sample.map(async ([message, rows]) => await readIdentities(message, rows) ?? [])
+  return (await lookUpEvents((await Promise.all(read)).flat())).every(Boolean)
 }
 
 /** A batch range that is not repeated, although its insert may have stored all rows, or some. */

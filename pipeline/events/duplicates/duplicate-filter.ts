@@ -7,11 +7,11 @@ import type { PipelineMetrics } from '../../pipeline-metrics.ts'
 import { partitionKey, type Partition } from '../../stream/find-partitions.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-import { areAllStored, confirmDuplicates, type DoubtfulInsert, type Duplicates, excludeOwnRows, type Suspicion } from './confirm-duplicates.ts'
+import { areAllStored, confirmDuplicates, type DoubtfulInsert, type Duplicates, excludeOwnRows, type Remembered, type Suspicion } from './confirm-duplicates.ts'
 import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { CLOCK_MARGIN_MS, loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
-import { type Coverage, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
+import { type Coverage, recallBatch, type StoredRows, suspiciousBefore } from './recall-batch.ts'
 import { gapsWithin, toPairs } from '../row-ranges.ts'
 import { StoredUuids } from './stored-uuids.ts'
 import { RemovalWatch } from './watch-removals.ts'
@@ -39,10 +39,7 @@ export interface DuplicateFilter {
   remember: (messages: readonly PartitionMessage[], range: BatchRange) => void
 }
 
-/**
- * Opens the filters of the partitions of one process, and keeps their memory from one session of a partition to the
- * next.
- */
+/** Opens the filters of the partitions of a process, and keeps their memory from one session to the next. */
 export interface DuplicateFilters {
   /** Loads the stored events of the partition, unless this process remembers them. */
   open: (partition: Partition) => Promise<DuplicateFilter>
@@ -108,8 +105,9 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
         onConfirmed: () => confirmedAt.set(key, performance.now()),
         onForgotten: () => {
           uuids.reset()
+          removals.notice()
           deps.logger.warn({ partition: key },
-            'stored events are gone from ClickHouse (truncated or restored?); checking this batch against ClickHouse')
+            'stored events are gone from ClickHouse (truncated or restored?); repeats of earlier events are looked up there')
         }
       })
     },
@@ -149,7 +147,7 @@ const SAMPLE = { messages: 8, rows: 4 }
  * the memory cannot know: about uuids older than what it covers, and about events whose check is unknown.
  * Remembered events may be gone: while the memory reaches back beyond the last mutation of the table (each deletion of
  * ours is one), the whole batch is decided by what ClickHouse holds. What leaves no mutation (TRUNCATE, a restored
- * backup) is found by a sample of remembered rows: when one is gone, the batch is decided in the same way.
+ * backup) is found by a sample of remembered rows: when one is gone, this batch and what follows is decided so.
  */
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
   const { memory, lookUpEvents, onLookUp, confirmedElsewhere = () => -Infinity } = deps
@@ -214,8 +212,9 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
 
   async function areStored (remembered: readonly Remembered[]): Promise<boolean> {
     if (remembered.length === 0) return true
-    const sample = new Map(spread(remembered, SAMPLE.messages).map(([each, rows]) => [each, spread(rows, SAMPLE.rows)]))
-    onLookUp([...sample.values()].flat().length)
+    const sample = spread(remembered, SAMPLE.messages)
+      .map(([message, rows]): Remembered => [message, spread(rows, SAMPLE.rows)])
+    onLookUp(sample.flatMap(([, rows]) => rows).length)
     return await areAllStored(sample, lookUpEvents)
   }
 }

@@ -1,8 +1,7 @@
 /** Looks events up in ClickHouse by all that makes two rows the same event. */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
-import { cellsOf } from '../../../schema/wire/native-block.ts'
-import { uuidFromNative } from '../../../schema/wire/native-block.ts'
+import { cellsOf, uuidFromNative } from '../../../schema/wire/native-block.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 
 /**
@@ -106,16 +105,18 @@ WHERE project_id IN (${list(events.map(({ projectId }) => projectId))})
 }
 
 /**
- * Reads the identities of all rows of a message.
+ * Reads the identities of rows of a message, of all of them by default.
  *
  * @returns null when the frame cannot be read; ClickHouse will refuse it too, and it is dead-lettered then.
  */
-export async function readIdentities (message: PartitionMessage): Promise<EventIdentity[] | null> {
+export async function readIdentities (
+  message: PartitionMessage, rows: readonly number[] = Array.from({ length: message.rows }, (_, row) => row)
+): Promise<EventIdentity[] | null> {
   try {
     const block = await decodeFrame(message.frame, { columns: IDENTITY_COLUMNS.length })
     if (block.rows !== message.rows) return null
     const [project, uuid, event, distinctId, timestamp] = IDENTITY_COLUMNS.map((name) => cellsOf(block, name))
-    return Array.from({ length: block.rows }, (_, row) => ({
+    return rows.map((row) => ({
       projectId: Buffer.from(project![row]!).readUInt32LE(),
       uuidHex: toHex(uuid![row]!),
       event: event![row]!,

@@ -1,14 +1,11 @@
 /** What the memory of a partition says about the rows of a batch, before ClickHouse is asked about anything. */
 import { FINGERPRINT_BYTES } from '../../../schema/wire/frame-message.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-import type { Suspicion } from './confirm-duplicates.ts'
+import type { Remembered, Suspicion } from './confirm-duplicates.ts'
 import {
   type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED, slotsFor
 } from './fingerprint-memory.ts'
 import { gapsWithin } from '../row-ranges.ts'
-
-/** A message of a batch with its remembered rows, at least one. */
-export type Remembered = readonly [message: PartitionMessage, rows: readonly number[]]
 
 /** What the memory says about a batch. */
 export interface Recalled {

@@ -41,6 +41,29 @@ t.test('one removed event among the repeats of a hundred messages is stored agai
   }
 })
 
+t.test('once an event is missing that no mutation removed, each repeat is looked up', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const insert = async (values: readonly PlainEvent[]): Promise<unknown> => await client.insert({ table: 'events', format: 'JSONEachRow', values })
+  const events = makeEvents(1000)
+  await insert(events)
+  const filters = createDuplicateFilters({
+    clickhouse: client,
+    fingerprintKey: async () => TEST_KEY,
+    metrics: createPipelineMetrics(() => []),
+    logger: silentLogger
+  })
+  const filter = await filters.open({ eventClass: 'live', number: 0 })
+  const decide = async (batch: readonly Sent[]): Promise<PlainEvent[]> =>
+    keptOf(batch, await filter.decide(batch.map(({ message }) => message), { lookUpAll: false }))
+  const sendAll = (): Sent[] => Array.from({ length: 100 }, (_, i) => send(events.slice(10 * i, 10 * i + 10)))
+  t.same(await decide(sendAll()), [])
+
+  await client.command({ query: 'TRUNCATE TABLE events' })
+  await insert(events.filter((_, i) => i !== 317))
+  t.same(await decide([send(events.slice(317, 318))]), events.slice(317, 318))
+  t.same(await decide(sendAll()), events.slice(317, 318))
+})
+
 t.test('only a memory that begins before a mutation ends may lack rows', async (t) => {
   const running = [{ name: 'a', isDone: 1 }, { name: 'b', isDone: 0 }]
   const ended = [{ name: 'a', isDone: 1 }, { name: 'b', isDone: 1 }]

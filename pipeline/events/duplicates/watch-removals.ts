@@ -26,11 +26,16 @@ export class RemovalWatch {
     return this.#removedAt >= storedBy
   }
 
+  /** To be called when stored rows are gone without a mutation. */
+  notice (): void {
+    this.#removedAt = performance.now()
+  }
+
   /** To be called before stored events are read into a memory. */
   async look (): Promise<void> {
     const mutations = await this.#read()
     const ended = new Set(mutations.filter(({ isDone }) => isDone === 1).map(({ name }) => name))
-    if (ended.size < mutations.length || this.#ended?.isSupersetOf(ended) === false) this.#removedAt = performance.now()
+    if (ended.size < mutations.length || this.#ended?.isSupersetOf(ended) === false) this.notice()
     // One that is not listed, as its node is away, is not new when it is listed again.
     this.#ended = ended.union(this.#ended ?? ended)
   }
