@@ -84,20 +84,15 @@ async function applyOnce (
 function deduplicateUpdates (
   messages: readonly PersonsMessage[], recent: RecentUpdates
 ): { updates: PersonsUpdate[], deduplicated: number } {
-  const updates: PersonsUpdate[] = []
+  const all = messages.flatMap((message) => message.updates)
   const seen = new Set<string>()
-  let deduplicated = 0
-  for (const update of messages.flatMap((message) => message.updates)) {
+  const updates = all.filter((update) => {
     const fingerprint = fingerprintUpdate(update)
-    const key = `${fingerprint.high}:${fingerprint.low}`
-    if (seen.has(key) || recent.has(fingerprint)) {
-      deduplicated++
-      continue
-    }
-    seen.add(key)
-    updates.push(update)
-  }
-  return { updates, deduplicated }
+    const before = seen.size
+    seen.add(`${fingerprint.high}:${fingerprint.low}`)
+    return seen.size > before && !recent.has(fingerprint)
+  })
+  return { updates, deduplicated: all.length - updates.length }
 }
 
 /** A refused update is not remembered: its dead letter may be replayed in a minute, and is to be applied then. */

@@ -40,26 +40,20 @@ const REMOVED = Symbol('removed')
 type Differences = Map<string, unknown>
 
 /** The names that the change touches, in the order in which they come into the properties. */
-function findDifferences (properties: Properties, { set, setOnce, unset }: PropertyChange): Differences {
+function findDifferences (properties: Properties, { set = {}, setOnce = {}, unset = [] }: PropertyChange): Differences {
   const differences: Differences = new Map()
-  if (setOnce !== undefined) {
-    for (const name of Object.keys(setOnce)) {
-      if (Object.hasOwn(properties, name) && !isBlankInitial(name, properties[name])) continue
-      if (!isBlankInitial(name, setOnce[name])) differences.set(name, setOnce[name])
-    }
+  for (const name of Object.keys(setOnce)) {
+    if (Object.hasOwn(properties, name) && !isBlankInitial(name, properties[name])) continue
+    if (!isBlankInitial(name, setOnce[name])) differences.set(name, setOnce[name])
   }
-  if (set !== undefined) {
-    for (const name of Object.keys(set)) {
-      const value = set[name]
-      const isThere = differences.has(name) || Object.hasOwn(properties, name)
-      if (isThere && isSame(differences.has(name) ? differences.get(name) : properties[name], value)) continue
-      differences.set(name, value)
-    }
+  for (const name of Object.keys(set)) {
+    const value = set[name]
+    const isThere = differences.has(name) || Object.hasOwn(properties, name)
+    if (isThere && isSame(differences.has(name) ? differences.get(name) : properties[name], value)) continue
+    differences.set(name, value)
   }
-  if (unset !== undefined) {
-    for (const name of unset) {
-      if (differences.has(name) || Object.hasOwn(properties, name)) differences.set(name, REMOVED)
-    }
+  for (const name of unset) {
+    if (differences.has(name) || Object.hasOwn(properties, name)) differences.set(name, REMOVED)
   }
   return differences
 }

@@ -56,9 +56,6 @@ export function encodeFingerprints (fingerprints: readonly Fingerprint[]): Buffe
 
 /** Decodes what `encodeFingerprints` wrote. */
 export function decodeFingerprints (bytes: Buffer): Fingerprint[] {
-  const fingerprints: Fingerprint[] = []
-  for (let at = 0; at + FINGERPRINT_BYTES <= bytes.length; at += FINGERPRINT_BYTES) {
-    fingerprints.push({ high: bytes.readUInt32LE(at), low: bytes.readUInt32LE(at + 4) })
-  }
-  return fingerprints
+  return Array.from({ length: Math.floor(bytes.length / FINGERPRINT_BYTES) }, (_, i) =>
+    ({ high: bytes.readUInt32LE(i * FINGERPRINT_BYTES), low: bytes.readUInt32LE(i * FINGERPRINT_BYTES + 4) }))
 }

@@ -17,23 +17,17 @@ import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
 export function foldUpdates (state: PersonsState, updates: readonly PersonsUpdate[]): PersonsOutcome {
   const outcome: PersonsOutcome = { merges: [], refused: [], warnings: [] }
   for (const update of updates) {
-    if (update.kind === 'person') foldPersonUpdate(state, update, outcome)
-    else if (update.kind === 'merge') foldMergeUpdate(state, update, outcome)
-    else if (update.kind === 'group') foldGroupUpdate(state, update, outcome)
-    else indexGroupType(state, update, outcome)
+    if (update.kind === 'group') foldGroupUpdate(state, update, outcome)
+    else if (update.kind === 'groupType') indexGroupType(state, update, outcome)
+    else foldPersonUpdate(state, update, outcome)
   }
   return outcome
 }
 
-function foldPersonUpdate (state: PersonsState, update: PersonUpdate, outcome: PersonsOutcome): void {
+function foldPersonUpdate (state: PersonsState, update: PersonUpdate | MergeUpdate, outcome: PersonsOutcome): void {
+  if (update.kind === 'merge') mergePersons(state, update, outcome)
   const person = state.findPerson(update.projectId, update.distinctId) ?? createPerson(state, update)
-  if (update.identify === true) markIdentified(person)
-  foldProperties(person, update, outcome)
-}
-
-function foldMergeUpdate (state: PersonsState, update: MergeUpdate, outcome: PersonsOutcome): void {
-  mergePersons(state, update, outcome)
-  const person = state.findPerson(update.projectId, update.distinctId) ?? createPerson(state, update)
+  if (update.kind === 'person' && update.identify === true) markIdentified(person)
   foldProperties(person, update, outcome)
 }
 

@@ -205,7 +205,7 @@ function addPersons (state: PersonsState, persons: FoundRows['persons']): number
   for (const { distinctIds, bytes, properties, createdAt, ...row } of new Set(persons.values())) {
     if (properties === null) continue
     const person = { ...row, ...toOwner(properties), createdAt: createdAt.getTime(), mergedInto: null, absorbed: [] }
-    state.addPerson(person)
+    state.persons.push(person)
     for (const distinctId of distinctIds) state.loadPerson(distinctId, person)
     read += bytes
   }

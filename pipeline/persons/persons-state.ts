@@ -85,10 +85,6 @@ export class PersonsState {
     this.#personByDistinctId.set(`${person.projectId}:${distinctId}`, person)
   }
 
-  addPerson (person: PersonState): void {
-    this.persons.push(person)
-  }
-
   /** Assigns a distinct id that has no person. */
   assignDistinctId (distinctId: string, person: PersonState): void {
     this.#personByDistinctId.set(`${person.projectId}:${distinctId}`, person)
@@ -171,7 +167,7 @@ export function createPerson (state: PersonsState, update: PersonUpdate | MergeU
     properties: {}, sizeBound: 2, isMeasured: false, isIdentified: false,
     createdAt: Math.floor(update.timestamp), changed: true, mergedInto: null, absorbed: []
   }
-  state.addPerson(person)
+  state.persons.push(person)
   state.assignDistinctId(update.distinctId, person)
   return person
 }

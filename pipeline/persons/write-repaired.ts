@@ -37,7 +37,7 @@ export async function writeRepaired (
       absorbed: []
     }
     for (const id of distinctIds) persons.set(id, written)
-    state.addPerson(written)
+    state.persons.push(written)
   }
   await writePersons(transaction, state, new Map([[project, version]]))
   await moveIds(transaction, { project, version, stored, persons })

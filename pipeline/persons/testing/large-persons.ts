@@ -8,7 +8,7 @@ export function loadStored (state: PersonsState, distinctId: string, properties:
     sizeBound: 3 * measureProperties(properties), isMeasured: false,
     isIdentified: false, createdAt: 0, changed: false, mergedInto: null, absorbed: []
   }
-  state.addPerson(person)
+  state.persons.push(person)
   state.loadPerson(distinctId, person)
   return person
 }

@@ -69,7 +69,7 @@ function apply (persons: readonly WholePerson[], update: PersonsUpdate): WholePe
     const loaded: PersonState = {
       ...person, id: 1, sizeBound: 1e5, isMeasured: false, changed: false, mergedInto: null, absorbed: []
     }
-    state.addPerson(loaded)
+    state.persons.push(loaded)
     for (const id of distinctIds) {
       state.loadPerson(id, loaded)
       ids.set(id, loaded)
