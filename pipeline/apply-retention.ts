@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto'
-import { type ClickHouse, onCluster, onEachShard, queryRows, systemTable } from '../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onCluster, queryRows, systemTable } from '../platform/clickhouse/connect-clickhouse.ts'
 import { purgeDeadLetters } from '../platform/dead-letters/replay-and-purge.ts'
 import { pause } from '../platform/intervals.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
-import { announceRemoval, beginRemoval, completeRemoval, type EventRemoval, listRetentionRemovals, startRemoval } from './persons/deletion/event-removals.ts'
+import {
+  allOf, announceRemoval, beginRemoval, completeRemoval, countRemaining, type EventRemoval, listRetentionRemovals,
+  type RemovedEvents, startRemoval
+} from './persons/deletion/event-removals.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { listRetention } from '../platform/retention-rules.ts'
 import { groupByCutoff, type RetentionGroup, type RetentionRule } from '../schema/retention.ts'
@@ -77,13 +80,11 @@ async function dropPartitions (deps: RetentionDeps, groups: readonly RetentionGr
 /** @returns false when events of the month are being inserted at the moment: the next round drops it. */
 async function dropMonth (deps: RetentionDeps, month: number): Promise<boolean> {
   const { clickhouse, cluster = '' } = deps
-  const removal = await beginRemoval(deps, `retention:${month}`, { kind: 'month', params: { month } })
+  const events: RemovedEvents = { kind: 'month', params: { month } }
+  const removal = await beginRemoval(deps, `retention:${month}`, events)
   if (removal === null) return false
   const announced = await announceRemoval(deps, removal)
-  const [row] = await queryRows<{ count: string }>(clickhouse, `
-    SELECT count() AS count FROM ${onEachShard(cluster, 'events')} WHERE toYYYYMM(timestamp) = {month: UInt32}
-    SETTINGS final = 0`, { month })
-  const isWhole = Number(row?.count) === announced
+  const isWhole = await countRemaining(deps, allOf(events)) === announced
   // Dropped with it would be events that the ledger has not counted.
   if (!isWhole) await startRemoval(deps, removal, { marks: true })
   // The mutation removes nothing: it tells the pipelines that events are gone (RemovalWatch). Should it fail, the next
@@ -96,14 +97,11 @@ async function dropMonth (deps: RetentionDeps, month: number): Promise<boolean> 
 
 async function deleteEvents (deps: RetentionDeps, { projectIds: ids, before }: RetentionGroup): Promise<number> {
   if (before === null) return 0
-  const { clickhouse, cluster = '' } = deps
-  const [row] = await queryRows<{ count: string }>(clickhouse, `
-    SELECT count() AS count FROM ${onEachShard(cluster, 'events')}
-    WHERE project_id IN {ids: Array(UInt32)} AND toDate(timestamp) < {before: Date} SETTINGS final = 0`, { ids, before })
+  const events: RemovedEvents = { kind: 'days', params: { ids, before } }
   // A delete of nothing would still read every part.
-  if (Number(row?.count) === 0) return 0
+  if (await countRemaining(deps, allOf(events)) === 0) return 0
   const group = createHash('sha256').update(ids.join()).digest('hex').slice(0, 16)
-  const removal = await beginRemoval(deps, `retention:${before}:${group}`, { kind: 'days', params: { ids, before } })
+  const removal = await beginRemoval(deps, `retention:${before}:${group}`, events)
   if (removal === null) return 0
   const announced = await announceRemoval(deps, removal)
   if (announced > 0) await startRemoval(deps, removal, { marks: true })

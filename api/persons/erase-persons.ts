@@ -10,7 +10,7 @@ import { purgeDeadLetters } from '../../platform/dead-letters/replay-and-purge.t
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
-import { type ErasableEvent, erasedCondition, type ErasedEvents, type ErasureRow, hashErased, matchesErased } from '../../schema/wire/erased-ids.ts'
+import { type ErasableEvent, erasedConditions, type ErasedEvents, type ErasureRow, hashErased, matchesErased } from '../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
@@ -67,17 +67,13 @@ async function countLater (
   { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse },
   { projectId, ids, uuids }: ErasedPersons, filter?: ErasedEvents | null
 ): Promise<Found[]> {
-  if (filter != null) {
-    const { where, params } = erasedCondition(filter, projectId)
-    const [row] = await queryRows<{ events: string }>(clickhouse, `SELECT count() AS events FROM events WHERE ${where} SETTINGS final = 1`, params)
-    return toFound({ events: Number(row?.events) })
+  let events = 0
+  for (const { where, params } of erasedConditions(filter ?? { salt: '', persons: uuids }, projectId)) {
+    const [row] = await queryRows<{ count: string }>(clickhouse, `SELECT count() AS count FROM events WHERE ${where} SETTINGS final = 1`, params)
+    events += Number(row?.count)
   }
-  const later = { events: 0, warning_samples: 0, notifications: await countQueued(sql, projectId, ids) }
-  for (const some of chunksOf(uuids)) {
-    const [row] = await queryRows<{ count: string }>(clickhouse, `
-      SELECT count() AS count FROM events WHERE project_id = {project: UInt32} AND person_id IN {some: Array(UUID)} SETTINGS final = 1`, { project: projectId, some })
-    later.events += Number(row?.count)
-  }
+  if (filter != null) return toFound({ events })
+  const later = { events, warning_samples: 0, notifications: await countQueued(sql, projectId, ids) }
   for (const some of chunksOf(ids)) {
     const [row] = await queryRows<{ count: string }>(clickhouse, `
       SELECT count() AS count FROM ingestion_warnings_by_source WHERE project_id = {project: UInt32}

@@ -104,10 +104,19 @@ function textOf (value: unknown): string {
   return typeof value === 'number' || isExactNumber(value) ? json.replaceAll('"', '').replace('e+', 'e') : json
 }
 
-/** The condition on the table of events. */
-export function erasedCondition (
-  filter: ErasedEvents, projectId: number
-): { where: string, params: Record<string, unknown> } {
+/** Items per statement: they are sent in the URL, which servers limit to a megabyte, and a parameter to 128 KiB. */
+const CHUNK_ITEMS = 1000
+
+/** Parts of a list, such as of uuids, each of which fits into a statement. */
+export function inChunks<T> (items: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(items.length / CHUNK_ITEMS) }, (_, chunk) =>
+    items.slice(chunk * CHUNK_ITEMS, (chunk + 1) * CHUNK_ITEMS))
+}
+
+export interface Condition { where: string, params: Record<string, unknown> }
+
+/** Conditions on the table of events, one for each chunk of persons: each event fulfils one at most. */
+export function erasedConditions (filter: ErasedEvents, projectId: number): Condition[] {
   const hashOf = (text: string): string => `lower(hex(SHA256(concat({salt: String}, ${text}))))`
   const conditions: Record<keyof EventFilter, string> = {
     event: 'event = {event: String}',
@@ -120,11 +129,11 @@ export function erasedCondition (
     from: 'timestamp >= fromUnixTimestamp64Milli({from: Int64})',
     to: 'timestamp < fromUnixTimestamp64Milli({to: Int64})'
   }
-  const where = Object.entries(conditions).flatMap(([name, each]) => name in filter ? [each] : [])
-  return {
-    where: ['project_id = {project: UInt32}', ...where].join(' AND '),
-    params: { ...filter, project: projectId, salt: `${filter.salt}:${projectId}:` }
-  }
+  const own = Object.entries(conditions).flatMap(([name, each]) => name in filter ? [each] : [])
+  const where = ['project_id = {project: UInt32}', ...own].join(' AND ')
+  const params = { ...filter, project: projectId, salt: `${filter.salt}:${projectId}:` }
+  const chunks: Pick<EventFilter, 'persons'>[] = filter.persons === undefined ? [{}] : inChunks(filter.persons).map((persons) => ({ persons }))
+  return chunks.map((chunk) => ({ where, params: { ...params, ...chunk } }))
 }
 
 export function toErasedEvents (filter: EventFilter, projectId: number): ErasedEvents {

@@ -1,11 +1,9 @@
 import { itemsOf } from '../../../engines/fields.ts'
 import { onEachShard, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type Anonymised, anonymiseEvent } from '../../../schema/wire/anonymise.ts'
+import { inChunks } from '../../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../../schema/wire/identity.ts'
 import { conditionsOf, type EventRemoval, type RemovalDeps, sourceOf } from './event-removals.ts'
-
-/** Events per insert. Their uuids are sent in the URL. */
-const CHUNK_EVENTS = 1000
 
 /**
  * Stores the events of a removal again under random ids. To be called before any of them is removed. Safe to repeat:
@@ -19,8 +17,7 @@ export async function copyAnonymised (
     const random = randomPersons(params, by)
     const rows = await queryRows<{ id: string }>(clickhouse, `
       SELECT DISTINCT toString(uuid) AS id FROM ${events} WHERE ${where} ORDER BY id SETTINGS final = 0`, params)
-    for (let at = 0; at < rows.length; at += CHUNK_EVENTS) {
-      const copied = rows.slice(at, at + CHUNK_EVENTS).map(({ id }) => id)
+    for (const [chunk, copied] of inChunks(rows.map(({ id }) => id)).entries()) {
       // A token counts in each month by itself, and after a removal of some, others fall into a chunk.
       const [known] = await queryRows<{ count: string }>(clickhouse, `
         SELECT uniqExact(uuid) AS count FROM ${events}
@@ -34,15 +31,15 @@ export async function copyAnonymised (
       if (values.length < copied.length) throw new Error(`read ${values.length} of ${copied.length} events that are to be anonymised`)
       await clickhouse.insert({
         table: 'events', format: 'JSONEachRow', values: values.map((row) => anonymiseEvent(row, by)),
-        clickhouse_settings: { async_insert: 0, insert_deduplication_token: `${sourceOf(removal)}${index}:${at}` }
+        clickhouse_settings: { async_insert: 0, insert_deduplication_token: `${sourceOf(removal)}${index}:${chunk}` }
       })
     }
   }
 }
 
 /** What the persons of a condition become. */
-function randomPersons ({ project, uuids }: Record<string, unknown>, { ids }: Anonymised): string[] {
-  const old = new Set(itemsOf(uuids))
+function randomPersons ({ project, persons }: Record<string, unknown>, { ids }: Anonymised): string[] {
+  const old = new Set(itemsOf(persons))
   return Object.entries(ids).flatMap(([id, random]) =>
     old.has(personUuid(Number(project), id)) ? [personUuid(Number(project), random)] : [])
 }

@@ -167,6 +167,25 @@ t.test('a removal by filter takes the events that ingest leaves out', async (t) 
   t.same([matches({ to: 1 }), matches({ from: 1 }), matches({ event: 'paid' })], [false, false, true], 'an event in a letter may have no time')
 })
 
+t.test('a filter by a person with more former ids than a URL has room for is removed in parts', async (t) => {
+  const deps = await makeDeps(t)
+  const at = '2026-01-02 03:04:05'
+  await deps.clickhouse.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: ['former 0', 'former 24999', 'former 24999', 'other'].map((id) =>
+      ({ project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: id, timestamp: at, received_at: at, inserted_at: at }))
+  })
+  const persons = Array.from({ length: 25_000 }, (_, i) => personUuid(1, `former ${i}`))
+  const filter = toErasedEvents({ persons }, 1)
+  const removal = (await beginRemoval(deps, 'person:1', { kind: 'filter', params: { project: 1, filter, requested: Date.now() } }))!
+
+  t.equal(await announceRemoval(deps, removal), 3)
+  await startRemoval(deps, removal, { marks: true })
+  await waitFor(async () => await completeRemoval(deps, removal))
+  t.same(await readLedger(deps), [{ at: '03:04', begun: 3, done: 3 }])
+  t.same(await queryRows(deps.clickhouse, 'SELECT distinct_id FROM events'), [{ distinct_id: 'other' }])
+})
+
 t.test('events are copied under random ids once, also when some have been removed since', async (t) => {
   const deps = await makeDeps(t)
   const insert = async (first: string, count: number, at: string): Promise<unknown> => await deps.clickhouse.insert({

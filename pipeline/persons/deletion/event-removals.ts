@@ -3,7 +3,7 @@ import { LEDGER_TABLE } from '../../../schema/wire/ledger.ts'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows, systemTable } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { type ErasedEvents, erasedCondition } from '../../../schema/wire/erased-ids.ts'
+import { type Condition, type ErasedEvents, erasedConditions } from '../../../schema/wire/erased-ids.ts'
 
 /**
  * Removes:
@@ -110,13 +110,19 @@ export function allOf (events: RemovedEvents): EventRemoval {
 
 /** Events of the removal that are still there. */
 export async function countRemaining (
-  { clickhouse, cluster = '' }: RemovalDeps, removal: EventRemoval, everywhere = onEachShard
+  deps: RemovalDeps, removal: EventRemoval, everywhere = onEachShard
+): Promise<number> {
+  return await countRows(deps, everywhere, 'events', conditionsOf(removal))
+}
+
+/** Rows of a table that fulfil one of the conditions, superseded ones included. */
+export async function countRows (
+  { clickhouse, cluster = '' }: RemovalDeps, everywhere: typeof onEachShard, table: string, conditions: readonly Condition[]
 ): Promise<number> {
   let count = 0
-  for (const { where, params } of conditionsOf(removal)) {
-    // Without `final`, which would hide superseded rows.
+  for (const { where, params } of conditions) {
     const [row] = await queryRows<{ count: string }>(clickhouse,
-      `SELECT count() AS count FROM ${everywhere(cluster, 'events')} WHERE ${where} SETTINGS final = 0`, params)
+      `SELECT count() AS count FROM ${everywhere(cluster, table)} WHERE ${where} SETTINGS final = 0`, params)
     count += Number(row?.count)
   }
   return count
@@ -132,42 +138,36 @@ export async function startRemoval (
 ): Promise<void> {
   const nodes = onCluster(deps.cluster ?? '')
   const statement = marks ? `DELETE FROM events ${nodes}` : `ALTER TABLE events ${nodes} DELETE`
-  for (const [index, { where, params }] of conditionsOf(removal).entries()) {
-    await startMutation(deps, { table: 'events', mark: `${sourceOf(removal)}${index}:`, statement, where, params })
-  }
-}
-
-interface Mutation {
-  table: string
-  /** Names the mutation among those of its table. */
-  mark: string
-  statement: string
-  where: string
-  params: Record<string, unknown>
+  await startMutations(deps, { table: 'events', name: sourceOf(removal), statement }, conditionsOf(removal))
 }
 
 /**
- * Starts a mutation unless ClickHouse is still busy with the same: each further one makes it rewrite every part again,
- * and with many parts none would ever end.
+ * Starts a mutation for each condition, unless ClickHouse is still busy with the same: each further one makes it
+ * rewrite every part again, and with many parts none would ever end.
+ *
+ * @param mutation.name  With the index of a condition, names a mutation among those of its table.
  */
-export async function startMutation (
-  { clickhouse, cluster = '' }: Pick<RemovalDeps, 'clickhouse' | 'cluster'>,
-  { table, mark, statement, where, params }: Mutation
+export async function startMutations (
+  { clickhouse, cluster = '' }: RemovalDeps,
+  { table, name, statement }: { table: string, name: string, statement: string }, conditions: readonly Condition[]
 ): Promise<void> {
-  const running = await queryRows(clickhouse, `
-    SELECT 1 FROM ${systemTable(cluster, 'mutations')}
-    WHERE database = currentDatabase() AND table = {table: String} AND NOT is_done AND position(command, {mark: String}) > 0
-    LIMIT 1`, { table, mark })
-  if (running.length > 0) return
-  // One that has ended since the caller counted removed these rows.
-  const left = await queryRows(clickhouse,
-    `SELECT 1 FROM ${onEachReplica(cluster, table)} WHERE ${where} LIMIT 1 SETTINGS final = 0`, params)
-  if (left.length === 0) return
-  await clickhouse.command({
-    query: `${statement} WHERE (${where}) AND {mark: String} != ''`,
-    query_params: { ...params, mark },
-    clickhouse_settings: { mutations_sync: '0', lightweight_deletes_sync: '0' }
-  })
+  for (const [index, { where, params }] of conditions.entries()) {
+    const mark = `${name}${index}:`
+    const running = await queryRows(clickhouse, `
+      SELECT 1 FROM ${systemTable(cluster, 'mutations')}
+      WHERE database = currentDatabase() AND table = {table: String} AND NOT is_done AND position(command, {mark: String}) > 0
+      LIMIT 1`, { table, mark })
+    if (running.length > 0) continue
+    // One that has ended since the caller counted removed these rows.
+    const left = await queryRows(clickhouse,
+      `SELECT 1 FROM ${onEachReplica(cluster, table)} WHERE ${where} LIMIT 1 SETTINGS final = 0`, params)
+    if (left.length === 0) continue
+    await clickhouse.command({
+      query: `${statement} WHERE (${where}) AND {mark: String} != ''`,
+      query_params: { ...params, mark },
+      clickhouse_settings: { mutations_sync: '0', lightweight_deletes_sync: '0' }
+    })
+  }
 }
 
 /**
@@ -194,11 +194,8 @@ export function sourceOf ({ id, until }: EventRemoval): string {
   return `removal:${id}:${until}:`
 }
 
-/** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
-export const CHUNK_UUIDS = 1000
-
 /** Conditions of which each event fulfils one at most. */
-export function conditionsOf (removal: EventRemoval): { where: string, params: Record<string, unknown> }[] {
+export function conditionsOf (removal: EventRemoval): Condition[] {
   const until = { until: removal.until }
   const isOld = 'inserted_at < fromUnixTimestamp64Milli({until: Int64})'
   switch (removal.kind) {
@@ -210,20 +207,13 @@ export function conditionsOf (removal: EventRemoval): { where: string, params: R
       }]
     case 'month':
       return [{ where: `toYYYYMM(timestamp) = {month: UInt32} AND ${isOld}`, params: { ...removal.params, ...until } }]
-    case 'filter': {
-      const { project, filter, requested } = removal.params
-      const { where, params } = erasedCondition(filter, project)
-      return [{
+    case 'filter':
+    case 'person': {
+      const { project, requested } = removal.params
+      const filter = removal.kind === 'filter' ? removal.params.filter : { salt: '', persons: removal.params.uuids }
+      return erasedConditions(filter, project).map(({ where, params }) => ({
         where: `${where} AND received_at <= fromUnixTimestamp64Milli({requested: Int64}) AND ${isOld}`,
         params: { ...params, requested, ...until }
-      }]
-    }
-    case 'person': {
-      const { project, uuids, requested } = removal.params
-      return Array.from({ length: Math.ceil(uuids.length / CHUNK_UUIDS) }, (_, chunk) => ({
-        where: `project_id = {project: UInt32} AND person_id IN {uuids: Array(UUID)}
-          AND received_at <= fromUnixTimestamp64Milli({requested: Int64}) AND ${isOld}`,
-        params: { project, requested, uuids: uuids.slice(chunk * CHUNK_UUIDS, (chunk + 1) * CHUNK_UUIDS), ...until }
       }))
     }
   }

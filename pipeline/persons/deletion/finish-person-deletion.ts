@@ -4,13 +4,13 @@ import { fieldsOf, itemsOf } from '../../../engines/fields.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { WHOLE_TABLES } from '../../../schema/migrate/clickhouse-topology.ts'
 import type { Anonymised } from '../../../schema/wire/anonymise.ts'
-import type { ErasedEvents } from '../../../schema/wire/erased-ids.ts'
+import { type ErasedEvents, inChunks } from '../../../schema/wire/erased-ids.ts'
 import { personUuid } from '../../../schema/wire/identity.ts'
 import { TRACES_TABLE } from '../../../schema/wire/event-traces.ts'
 import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import {
-  allOf, announceRemoval, beginRemoval, CHUNK_UUIDS, completeRemoval, conditionsOf, countRemaining,
-  type EventRemoval, isRemovalOpen, type RemovalDeps, type RemovedEvents, startMutation, startRemoval
+  allOf, announceRemoval, beginRemoval, completeRemoval, conditionsOf, countRemaining, countRows, type EventRemoval,
+  isRemovalOpen, type RemovalDeps, type RemovedEvents, startMutations, startRemoval
 } from './event-removals.ts'
 import { copyAnonymised } from './copy-anonymised.ts'
 import { keepMemberships } from './keep-memberships.ts'
@@ -80,13 +80,23 @@ export async function finishPersonDeletion (deletion: PersonDeletion, deps: Fini
   return true
 }
 
-/** @returns whether none is left. */
+/** Has ClickHouse rewrite the parts with such rows in the background. @returns whether none is left. */
 async function deleteRows (
-  deletion: PersonDeletion, deps: FinishDeletionDeps, work: Work, isLate: () => boolean
+  deletion: PersonDeletion, deps: FinishDeletionDeps, { table, where, change = 'DELETE' }: Work, isLate: () => boolean
 ): Promise<boolean> {
-  let left = await countRows(deletion, deps, work)
-  if (left > 0) await startDelete(deletion, deps, work)
-  for (; left > 0 && !isLate(); left = await countRows(deletion, deps, work)) await delay(POLL_INTERVAL_MS)
+  const { id, projectId: project, version, requestedAt } = deletion
+  const requested = requestedAt.getTime()
+  const conditions = inChunks(deletion.personUuids)
+    .map((uuids) => ({ where, params: { project, version, requested, uuids } }))
+  const count = async (): Promise<number> => await countRows(deps, onEachReplica, table, conditions)
+  let left = await count()
+  if (left > 0) {
+    // Every node has these tables in full and shares one log of mutations, so one mutation reaches all of them.
+    const nodes = WHOLE_TABLES.includes(table) ? '' : onCluster(deps.cluster ?? '')
+    const statement = `ALTER TABLE ${table} ${nodes} ${change}`
+    await startMutations(deps, { table, name: `deletion:${id}:${requested}:`, statement }, conditions)
+  }
+  for (; left > 0 && !isLate(); left = await count()) await delay(POLL_INTERVAL_MS)
   return left === 0
 }
 
@@ -187,19 +197,6 @@ function listWork ({ isErasure }: PersonDeletion): Work[] {
   ]
 }
 
-async function countRows (
-  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where }: Work
-): Promise<number> {
-  let count = 0
-  for (const params of toParams(deletion)) {
-    // Without `final`, which would hide superseded rows.
-    const [row] = await queryRows<{ count: string }>(clickhouse,
-      `SELECT count() AS count FROM ${onEachReplica(cluster, table)} WHERE ${where} SETTINGS final = 0`, params)
-    count += Number(row?.count)
-  }
-  return count
-}
-
 /** Writes a trace of each event that is to be deleted, for receipts: its uuid, and nothing of the person. */
 async function rememberEvents (
   { requestedAt }: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, removal: EventRemoval
@@ -224,26 +221,5 @@ async function rememberPersons (
       SELECT DISTINCT toString(person_id) AS person FROM ${onEachShard(cluster, 'events')} WHERE ${where} SETTINGS final = 0`, params)
     await sql`UPDATE person_deletions SET revised_uuids = ARRAY(
       SELECT DISTINCT unnest(revised_uuids || ${rows.map(({ person }) => person)}::uuid[])) WHERE id = ${id}`
-  }
-}
-
-/** Starts a mutation, which rewrites the parts with such rows in the background. */
-async function startDelete (
-  deletion: PersonDeletion, deps: FinishDeletionDeps, { table, where, change = 'DELETE' }: Work
-): Promise<void> {
-  // Every node has these tables in full and shares one log of mutations, so one mutation reaches all of them.
-  const nodes = WHOLE_TABLES.includes(table) ? '' : onCluster(deps.cluster ?? '')
-  const statement = `ALTER TABLE ${table} ${nodes} ${change}`
-  let chunk = 0
-  for (const params of toParams(deletion)) {
-    const mark = `deletion:${deletion.id}:${deletion.requestedAt.getTime()}:${chunk++}:`
-    await startMutation(deps, { table, mark, statement, where, params })
-  }
-}
-
-function * toParams (deletion: PersonDeletion): Generator<Record<string, unknown>> {
-  const { projectId: project, personUuids, version, requestedAt } = deletion
-  for (let i = 0; i < personUuids.length; i += CHUNK_UUIDS) {
-    yield { project, version, requested: requestedAt.getTime(), uuids: personUuids.slice(i, i + CHUNK_UUIDS) }
   }
 }

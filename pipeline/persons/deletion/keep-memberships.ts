@@ -2,9 +2,7 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { Anonymised } from '../../../schema/wire/anonymise.ts'
-
-/** Of both lists of uuids, which are sent in the URL; a server limits it to a megabyte. */
-const CHUNK_PERSONS = 1000
+import { inChunks } from '../../../schema/wire/erased-ids.ts'
 
 const NOBODY = '00000000-0000-0000-0000-000000000000'
 
@@ -18,9 +16,7 @@ export async function keepMemberships (
   { projectId, anonymised }: { projectId: number, anonymised: Anonymised | null },
   { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }
 ): Promise<void> {
-  const persons = Object.entries(anonymised?.persons ?? {})
-  for (let at = 0; at < persons.length; at += CHUNK_PERSONS) {
-    const chunk = persons.slice(at, at + CHUNK_PERSONS)
+  for (const chunk of inChunks(Object.entries(anonymised?.persons ?? {}))) {
     const [old, now] = [chunk.map(([each]) => each), chunk.map(([, each]) => each)]
     await clickhouse.command({
       // A row with the nil uuid is in every version.

@@ -6,7 +6,7 @@ import type { Logger } from '../../../platform/logger.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
-import { erasedCondition } from '../../../schema/wire/erased-ids.ts'
+import { erasedConditions } from '../../../schema/wire/erased-ids.ts'
 import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
 import type { RunAnnounced } from '../../announced-work.ts'
 import type { RemovalDeps } from './event-removals.ts'
@@ -71,10 +71,11 @@ async function reopenErasures ({ sql, clickhouse, cluster = '', logger }: Deleti
   const filtered: number[] = []
   for (const { id, projectId, filter } of await sql<Pick<PersonDeletion, 'id' | 'projectId' | 'filter'>[]>`
     SELECT id, project_id AS "projectId", filter FROM person_deletions WHERE is_erasure AND swept_at IS NOT NULL AND filter IS NOT NULL`) {
-    const { where, params } = erasedCondition(filter ?? { salt: '' }, projectId)
-    const found = await queryRows(clickhouse, `
-      SELECT 1 FROM ${onEachShard(cluster, 'events')} WHERE ${where} AND ${RETURNED} LIMIT 1 SETTINGS final = 0`, params)
-    if (found.length > 0) filtered.push(id)
+    for (const { where, params } of erasedConditions(filter ?? { salt: '' }, projectId)) {
+      const found = await queryRows(clickhouse, `
+        SELECT 1 FROM ${onEachShard(cluster, 'events')} WHERE ${where} AND ${RETURNED} LIMIT 1 SETTINGS final = 0`, params)
+      if (found.length > 0) filtered.push(id)
+    }
   }
   const opened = await sql`
     UPDATE person_deletions AS deletion SET done_at = NULL, swept_at = NULL
