@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { runCaptured, startApi } from '../testing/run-captured.ts'
+import { verifyExport } from './verify-export.js'
 
 const hash = (content: string): string => createHash('sha256').update(content).digest('hex')
 
@@ -60,6 +61,20 @@ t.test('verify proves a whole export, and names each thing that is not as it was
   await rm(root, { recursive: true })
   await mkdir(root)
   t.match(await verify(), /there is no manifest in the folder/)
+})
+
+t.test('verify names a manifest whichever of its bytes was changed', async (t) => {
+  const root = t.testdir({})
+  await writeExport(root)
+  const file = '1/lake-abc/events/date=2026-05-04/hour=06/r1.manifest.json'
+  const content = await readFile(path.join(root, file))
+  for (let at = 0; at < content.length; at++) {
+    const changed = Buffer.from(content)
+    changed[at] = (changed[at] ?? 0) ^ 1
+    await writeFile(path.join(root, file), changed)
+    const { problems } = await verifyExport(root)
+    t.match(problems.join('\n'), file, `byte ${at}`)
+  }
 })
 
 t.test('exports are listed with how far they have come, and earlier windows are planned', async (t) => {

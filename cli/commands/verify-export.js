@@ -23,7 +23,10 @@ export async function verifyExport (root, last) {
     const content = readFileSync(path.join(root, file))
     const table = file.startsWith('date=') ? '.' : file.split(`${path.sep}date=`)[0]
     try {
-      return [{ ...JSON.parse(content.toString()), file, table, sha256: createHash('sha256').update(content).digest('hex') }]
+      const manifest = JSON.parse(content.toString())
+      // Throws unless each of them is text.
+      path.join(manifest.window.from, ...manifest.files.map(({ name }) => name))
+      return [{ ...manifest, file, table, sha256: createHash('sha256').update(content).digest('hex') }]
     } catch {
       problems.push(`${file}: is not a manifest`)
       return []
@@ -79,8 +82,7 @@ async function checkFile (root, { file, bytes, sha256 }, problems) {
     await pipeline(createReadStream(path.join(root, file)), hash)
     if (statSync(path.join(root, file)).size !== bytes || hash.digest('hex') !== sha256) problems.push(`${file}: was changed`)
   } catch (error) {
-    if (error.code !== 'ENOENT') throw error
-    problems.push(`${file}: is missing`)
+    problems.push(`${file}: ${error.code === 'ENOENT' ? 'is missing' : `cannot be read (${error.code})`}`)
   }
 }
 
