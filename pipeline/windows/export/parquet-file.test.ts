@@ -55,3 +55,9 @@ t.test('of a file that has no end no more is written than it may have', async (t
   await t.rejects(saveFile(endless, file, new AbortController().signal, 5_000_000), { message: 'the file has more than 5000000 bytes' })
   t.ok((await stat(file)).size <= 5_000_000)
 })
+
+t.test('the answer of ClickHouse is not left open when there is no room for a file', async (t) => {
+  const content = new Readable({ read () {} })
+  await t.rejects(saveFile(content, path.join(folder, 'missing/file'), new AbortController().signal), { code: 'ENOENT' })
+  t.ok(content.destroyed)
+})

@@ -92,7 +92,8 @@ export async function saveFile (
   let byteLength = 0
   const block = Buffer.allocUnsafe(WRITE_BYTES)
   let filled = 0
-  await using handle = await open(file, 'w+')
+  // An answer that nobody reads keeps its connection, and ends the process when it breaks off.
+  await using handle = await open(file, 'w+').catch((error: unknown) => { content.destroy(); throw error })
   try {
     await pipeline(content, async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks) {
