@@ -55,21 +55,23 @@ export async function readExportColumns (
     SELECT name, type FROM system.columns
     WHERE database = ${LOCAL_DATABASE} AND table = {source: String} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL')
     ORDER BY position`, { source })
-  const present = new Set(found.map(({ name }) => name))
+  const types = new Map(found.map(({ name, type }) => [name, type]))
   const names = new Set(known.map(([name]) => name))
   const gained = found.filter(({ name }) => !names.has(name) && !internal.includes(name))
   const list = [...known, ...gained.map(({ name, type }) => [name, type] as const)]
-  return { list, select: list.map((column) => selectColumn(column, !present.has(column[0]))).join(', ') }
+  return { list, select: list.map((column) => selectColumn(column, types.get(column[0]))).join(', ') }
 }
 
 /** The value of a column in a file: types that readers of Parquet do not know alike become text or milliseconds. */
-function selectColumn ([name, type]: ExportedColumn, isLost: boolean): string {
+function selectColumn ([name, type]: ExportedColumn, current: string | undefined): string {
   const column = `\`${name.replaceAll(/[\\`]/g, '\\$&')}\``
-  const value = isLost ? `defaultValueOfTypeName(${quoteString(type)})` : column
+  const first = quoteString(type)
+  // One that was made anew with another type keeps the first: what does not fit becomes the default.
+  const changed = current === undefined ? `CAST(defaultValueOfTypeName(${first}), ${first})` : `accurateCastOrDefault(${column}, ${first})`
+  const value = current === type ? column : changed
   if (/^(LowCardinality\()?(UUID|IPv[46]|Enum)/.test(type)) return `toString(${value}) AS ${column}`
   if (/^DateTime(\(|$)/.test(type)) return `toDateTime64(${value}, 3, 'UTC') AS ${column}`
-  // A column whose type was changed keeps the one that it was first exported with.
-  return `CAST(${value}, ${quoteString(type)}) AS ${column}`
+  return `${value} AS ${column}`
 }
 
 export function windowSql (table: ExportedTable, projectId: number, { from, to }: TimeWindow): string {
