@@ -56,37 +56,35 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
     ({ list, free: createSemaphore({ limit }), slow: createSemaphore({ limit: Math.ceil(limit / 2) }) }))
   const leases = createLeases({ sql, owner, leaseMs, signal: stopped.signal })
 
-  /** Its further work, then its closed windows one after another. @returns whether it ran one. */
-  async function runTask (task: WindowTask, through: Date | null): Promise<boolean> {
-    const { subject, size, since, run, beside } = task
-    const first = windowAt(size, since).from
-    let done = await leases.readProgress(subject, first)
-    let goesOn = beside === undefined || await leases.hold(subject, beside)
-    for (let hasRun = false; ; hasRun ||= goesOn) {
-      const window = windowAt(size, done)
-      if (run === undefined || !goesOn || through === null || window.to > through) return hasRun
-      goesOn = await leases.hold(subject, async (signal) => await run(window, signal), window.to)
-      done = window.to
-    }
-  }
-
-  async function start (task: WindowTask, through: Date | null): Promise<boolean> {
+  /** Does further work, then closed windows one after another. @returns whether there was one, and none failed. */
+  async function runTask (listed: WindowTask, through: Date | null, list: WindowKind['list']): Promise<boolean> {
+    const { subject } = listed
+    let hasRun = false
     try {
-      return await runTask(task, through)
+      // Listed again before each further window: it may be paused, changed or deleted while many are due.
+      for (let task: WindowTask | undefined = listed; task !== undefined;) {
+        const { size, since, run, beside } = task
+        const window = windowAt(size, await leases.readProgress(subject, windowAt(size, since).from))
+        if (beside !== undefined && !await leases.hold(subject, beside)) break
+        if (run === undefined || through === null || window.to > through) break
+        if (!await leases.hold(subject, async (signal) => await run(window, signal), window.to)) break
+        hasRun = true
+        if (windowAt(size, window.to).to > through) break
+        task = (await list()).find((each) => each.subject === subject)
+      }
+      return hasRun
     } catch (err) {
-      if (!stopped.signal.aborted) logger.warn({ err, subject: task.subject }, 'could not process a window; retrying')
+      if (!stopped.signal.aborted) logger.warn({ err, subject }, 'could not process a window; retrying')
       return false
-    } finally {
-      running.delete(task.subject)
     }
   }
 
-  async function startInTurn (task: WindowTask, through: Date | null, { free, slow }: Places): Promise<void> {
+  async function startInTurn (task: WindowTask, through: Date | null, { list, free, slow }: Places): Promise<void> {
     const { subject } = task
     const wasSlow = slowOnes.has(subject)
     await (wasSlow ? slow : free).run(async (leave) => {
       const begunAt = performance.now()
-      const ended = start(task, through)
+      const ended = runTask(task, through, list)
       const timer = setTimeout(() => {
         slowOnes.add(subject)
         if (!wasSlow) void slow.run(async () => { leave(); await ended })
@@ -94,6 +92,7 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
       if (await ended && performance.now() - begunAt < quickMs) slowOnes.delete(subject)
       clearTimeout(timer)
     })
+    running.delete(subject)
   }
 
   /** @returns whether there are any. */

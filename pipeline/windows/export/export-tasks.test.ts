@@ -280,6 +280,20 @@ t.test('an export that was made paused writes backfills, and its windows when it
   t.same((await written()).slice(4), [['04/r2', 4, 'erasure']])
 })
 
+t.test('an export that is paused while many of its windows are due writes no further one', async (t) => {
+  const { sql, clickhouse, root, waitUntilDone } = await start(t)
+  const { folder } = await createExport(sql)
+  const running = startExports({ sql, clickhouse }, {
+    folder: root,
+    async onStep (step) { if (step === 'next') await sql`UPDATE exports SET paused = true` }
+  })
+  t.teardown(async () => await running.stop())
+  await completeThrough(clickhouse, '10:00')
+  await waitUntilDone('07:00')
+  await setTimeout(500)
+  t.same((await readManifests(path.join(root, folder))).map(({ file }) => file.slice(28, 30)), ['06'])
+})
+
 t.test('a backfill that could not be recorded keeps its position in the chain, whatever is planned meanwhile', async (t) => {
   const { sql, clickhouse, root, waitUntilDone } = await start(t)
   const { id, folder } = await createExport(sql)
@@ -356,6 +370,25 @@ t.test('what a filter leaves out is counted; columns are only ever added', async
     FROM file('${files}/events/**/*.parquet') GROUP BY ALL ORDER BY rows SETTINGS schema_inference_mode = 'union', schema_inference_make_columns_nullable = 1`), [
     { plan: '', date: '2026-05-04', rows: 2 }, { plan: null, date: '2026-05-04', rows: 3 }, { plan: 'pro', date: '2026-05-04', rows: 4 }
   ])
+})
+
+t.test('a column that was made anew with another type keeps the one of the first files', async (t) => {
+  const { sql, clickhouse, root, run, waitUntilDone } = await start(t)
+  const files = path.join(root, (await createExport(sql)).folder)
+  const alter = async (changes: string): Promise<unknown> => await clickhouse.command({ query: `ALTER TABLE events ${changes}` })
+  const asText = (name: string): string => `ADD COLUMN ${name} String DEFAULT JSONExtractString(properties, '${name}')`
+  const asNumber = (name: string): string => `ADD COLUMN ${name} Nullable(Float64) DEFAULT JSONExtract(properties, '${name}', 'Nullable(Float64)')`
+  await alter(`${asText('p_a')}, ${asNumber('p_b')}`)
+  await insertEvents(clickhouse, 1, () => ({ received_at: at('06:10'), properties: '{"p_a":"pro","p_b":2.5}' }))
+  run()
+  await completeThrough(clickhouse, '07:00')
+  await waitUntilDone('07:00')
+  await alter('DROP COLUMN p_a, DROP COLUMN p_b')
+  await alter(`${asNumber('p_a')}, ${asText('p_b')}`)
+  await insertEvents(clickhouse, 2, (index) => ({ received_at: at('07:10'), properties: index === 0 ? '{}' : '{"p_a":1.5,"p_b":"many"}' }))
+  await completeThrough(clickhouse, '08:00')
+  await waitUntilDone('08:00')
+  t.same(await askDuckDb(`SELECT p_a, p_b FROM ${duckTable(files)} ORDER BY p_a`), [{ p_a: '', p_b: null }, { p_a: '1.5', p_b: null }, { p_a: 'pro', p_b: 2.5 }])
 })
 
 t.test('persons and merges: every copy whose insert began in the window, tombstones included', async (t) => {

@@ -71,12 +71,10 @@ function toTask (row: ExportRow, deps: SharedDeps): WindowTask {
   const { sql } = deps
   const { id, schedule: size, paused, since, tables, isRevised } = row
   async function run (window: TimeWindow, signal: AbortSignal): Promise<WindowEffects> {
-    for (const table of tables) {
-      await sql`
-        INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
-        VALUES (${id}, ${table}, ${window.from}, ${window.to}, 0, 'schedule')
-        ON CONFLICT (export_id, table_name, window_from, revision) DO UPDATE SET reason = 'schedule' WHERE export_windows.written_at IS NULL`
-    }
+    await sql`
+      INSERT INTO export_windows (export_id, table_name, window_from, window_to, revision, reason)
+      SELECT ${id}::integer, unnest(${tables}::text[]), ${window.from}::timestamptz, ${window.to}::timestamptz, 0, 'schedule'
+      ON CONFLICT (export_id, table_name, window_from, revision) DO UPDATE SET reason = 'schedule' WHERE export_windows.written_at IS NULL`
     const through = await inTurn({ ...deps, signal }, async () => await planLateRows(deps, row))
     await writePlanned(row, deps, signal)
     return async (transaction) => await transaction`

@@ -82,7 +82,8 @@ export async function writeRevision (planned: PlannedRevision, job: ExportSettin
   const { target, signal, onStep } = deps
   const folder = `${job.folder}/${planned.table}/${windowFolder(job.schedule, planned.from)}`
   const name = `${job.folder}/${planned.table}/${manifestName(job.schedule, planned.from, planned.revision)}`
-  const found = await readText(target, name, signal)
+  const stored = await target.read(name, signal)
+  const found = stored === null ? null : await textOf(stored)
   let content = found
   await onStep?.('read manifest')
   if (content === null) {
@@ -255,11 +256,6 @@ async function openCreated (target: ExportTarget, name: string, signal: AbortSig
   const content = await target.read(name, signal)
   if (content === null) throw new Error(`${name} cannot be created in the target, nor read from it`)
   return content
-}
-
-async function readText (target: ExportTarget, name: string, signal: AbortSignal): Promise<string | null> {
-  const content = await target.read(name, signal)
-  return content === null ? null : await textOf(content)
 }
 
 /** @returns the text that the file has: that of another run if it came first. */
