@@ -25,6 +25,14 @@ t.test('an export is made, shown without its secret, and keeps it when sent back
   await call('PATCH', `~/exports/${created.id}`, { target: { ...created.target, secret_access_key: 'another' } })
   t.match(await sql`SELECT secure_value, target FROM exports WHERE id = ${created.id}`, [{ secure_value: 'another', target: { bucket: 'lake' } }])
   t.match(created, { done_through: null, lag_seconds: 0, progress: { rows: 0 }, error: '' })
+  const through = async (moment: string): Promise<unknown> => {
+    await sql`INSERT INTO window_tasks (subject, done_through) VALUES (${`export:${created.id}`}, ${moment}) ON CONFLICT (subject) DO UPDATE SET done_through = ${moment}`
+    return (await call('GET', `~/exports/${created.id}`)).body.done_through
+  }
+  const first = new Date(Math.floor(Date.parse(created.created_at) / 3_600_000) * 3_600_000).toISOString()
+  t.equal(await through(first), null, 'its first window is open')
+  const second = new Date(Date.parse(first) + 3_600_000).toISOString()
+  t.equal(await through(second), second)
   t.equal((await call('DELETE', `~/exports/${created.id}`)).status, 204)
   const { body: inFolder } = await call('POST', '~/exports', { ...EXPORT, target: { kind: 'folder' } })
   t.match(await call('PATCH', `~/exports/${inFolder.id}`, { ...inFolder, paused: true }), { status: 200, body: { target: inFolder.target } })

@@ -50,7 +50,7 @@ const fields = {
       where: { type: 'array', maxItems: 20, default: [], items: { type: 'object', additionalProperties: false, properties: { key: {}, value: {}, operator: {}, type: {} } }, description: 'Conditions on event properties, as in questions.' }
     }
   },
-  paused: { type: 'boolean', description: 'true: no windows are written until it resumes; erasures are still applied.' }
+  paused: { type: 'boolean', description: 'true: scheduled windows wait until it resumes; backfills and erasures are still written.' }
 } as const
 
 const ofTask = (column: string): string => `(SELECT ${column} FROM window_tasks WHERE subject = 'export:' || q.id)`
@@ -71,7 +71,7 @@ const EXPORTS: DocumentKind<typeof fields> = {
   shown: {
     target: `CASE q.secure_value WHEN '' THEN q.target ELSE q.target || '{"secret_access_key": "${HIDDEN}"}' END`,
     folder: "concat(q.project_id, '/', q.name, '-', q.key)",
-    done_through: ofTask('done_through'),
+    done_through: `nullif(${ofTask('done_through')}, date_trunc(q.schedule, q.created_at, 'UTC'))`,
     lag_seconds: `CASE WHEN q.paused THEN 0 ELSE greatest(0, extract(epoch FROM now() - coalesce(${ofTask('done_through')},
       date_trunc(q.schedule, q.created_at, 'UTC')) - ('1 ' || q.schedule)::interval))::float8 END`,
     // Replaced revisions name no files.

@@ -62,7 +62,7 @@ export function ExportsScreen () {
           title={open.of.paused ? 'Resume the export' : 'Pause the export'} action={open.of.paused ? 'Resume' : 'Pause'} {...shared}
           onConfirm={async () => await request(`${path}${open.of.id}/`, { method: 'PATCH', body: { paused: !open.of.paused } })}
         >
-          <p>No windows are written while it is paused; they follow in order. Erasures are still applied.</p>
+          <p>Scheduled windows wait while it is paused, and follow in order. Backfills and erasures are still written.</p>
         </Ask>
       )}
     </ListScreen>
