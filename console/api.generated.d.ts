@@ -2618,7 +2618,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test to a target
-         * @description Waits up to 12 s for delivery, which is attempted once, after everything queued before it.
+         * @description Waits up to 12 s for delivery, which is attempted once, after everything queued before it; that is retried at once.
          *
          *     Requires the scope project:write.
          */
@@ -3614,7 +3614,7 @@ export interface components {
             lag_seconds: number;
             /** @description Unique in the project; for annotations, unique at one time. */
             name: string;
-            /** @description true: no windows are written until it resumes; erasures are still applied. */
+            /** @description true: scheduled windows wait until it resumes; backfills and erasures are still written. */
             paused: boolean;
             progress: {
                 bytes: number;
@@ -9125,7 +9125,7 @@ export interface operations {
                     readonly lag_seconds?: unknown;
                     /** @description Unique in the project; for annotations, unique at one time. */
                     name: string;
-                    /** @description true: no windows are written until it resumes; erasures are still applied. */
+                    /** @description true: scheduled windows wait until it resumes; backfills and erasures are still written. */
                     paused?: boolean;
                     readonly progress?: unknown;
                     /**
@@ -9257,7 +9257,7 @@ export interface operations {
                     readonly lag_seconds?: unknown;
                     /** @description Unique in the project; for annotations, unique at one time. */
                     name?: string;
-                    /** @description true: no windows are written until it resumes; erasures are still applied. */
+                    /** @description true: scheduled windows wait until it resumes; backfills and erasures are still written. */
                     paused?: boolean;
                     readonly progress?: unknown;
                     /**

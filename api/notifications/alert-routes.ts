@@ -32,8 +32,6 @@ const fields = {
   enabled: { type: 'boolean' }
 } as const
 
-const ofTask = (column: string): string => `(SELECT ${column} FROM window_tasks WHERE subject = 'alert:' || q.id)`
-
 const NEW: Subject & { targets: number[] } = { about: { kind: 'question', id: 0 }, every: 'hour', condition: null, targets: [] }
 
 const ALERTS: DocumentKind<typeof fields> = {
@@ -44,7 +42,7 @@ const ALERTS: DocumentKind<typeof fields> = {
     evaluated_through: { ...timeOrNull, description: 'End of the last evaluated window; null before the first.' },
     last_error: { type: ['string', 'null'], description: 'Why the next window could not be evaluated; it is retried.' }
   },
-  shown: { evaluated_through: ofTask('done_through'), last_error: ofTask("nullif(error, '')") }
+  shown: { evaluated_through: '(SELECT max(window_to) FROM alert_windows WHERE alert_id = q.id)', last_error: "(SELECT nullif(error, '') FROM window_tasks WHERE subject = 'alert:' || q.id)" }
 }
 
 /** Checks an alert before it is stored; a saved query runs once. */

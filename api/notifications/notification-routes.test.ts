@@ -1,4 +1,5 @@
 import t from 'tap'
+import { queueNotifications } from '../../platform/notifications.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
@@ -29,6 +30,17 @@ t.test('a target shows no secrets, and takes back what it showed', async (t) => 
   await api.call('PATCH', `~/targets/${created.id}`, { enabled: false })
   t.match(await api.call('POST', `~/targets/${created.id}/test`), { status: 409, body: { code: 'conflict' } })
   t.equal((await api.call('POST', '~/targets/999999/test')).status, 404)
+})
+
+t.test('a test retries what waits before it at once', async (t) => {
+  const { body: { id } } = await api.call('POST', '~/targets/', { name: 'repaired', kind: 'webhook', url: 'https://example.com/hook' })
+  await queueNotifications(api.sql, id, [{ type: 'event', data: '{}', text: 'waits' }])
+  await api.sql`UPDATE notifications SET attempts = 9, next_attempt_at = now() + interval '5 minutes' WHERE target_id = ${id}`
+  const tested = api.call('POST', `~/targets/${id}/test`)
+  const isDue = async (): Promise<boolean> => (await api.sql`SELECT FROM notifications WHERE target_id = ${id} AND next_attempt_at <= now()`).length === 2
+  await waitFor(isDue)
+  await api.sql`DELETE FROM notifications WHERE target_id = ${id}`
+  t.match(await tested, { status: 200, body: { delivered: true, error: null } })
 })
 
 t.test('a url that parsers mend shows no secret either', async (t) => {
@@ -93,6 +105,11 @@ t.test('an alert is about something that can be watched, with a condition of its
   }
   const { status, body: created } = await api.call('POST', '~/alerts/', valid)
   t.match([status, created], [201, { is_firing: false, evaluated_through: null, last_error: null, enabled: true }])
+  await api.sql`INSERT INTO window_tasks (subject, done_through) VALUES (${`alert:${created.id}`}, '2026-05-04 10:00Z')`
+  const evaluated = async (): Promise<unknown> => (await api.call('GET', `~/alerts/${created.id}`)).body.evaluated_through
+  t.equal(await evaluated(), null, 'the window that is open')
+  await api.sql`INSERT INTO alert_windows (alert_id, window_from, window_to) VALUES (${created.id}, '2026-05-04 10:00Z', '2026-05-04 11:00Z')`
+  t.equal(await evaluated(), '2026-05-04T11:00:00.000Z')
   t.match(await api.call('PATCH', `~/alerts/${created.id}`, { every: 'week' }), { status: 400, body: { attr: 'every' } }, 'a change is looked at with the rest')
   t.match(await api.call('PATCH', `~/alerts/${created.id}`, { about: { kind: 'saved_query', id: query } }), { status: 200 })
   await api.call('PATCH', `~/saved_queries/${query}`, { query: 'SELECT 1' })

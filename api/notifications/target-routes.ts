@@ -83,11 +83,13 @@ export async function targetRoutes (app: FastifyInstance, deps: { sql: Sql, publ
   })
 
   routes.post('/:id/test', {
-    summary: 'Send a test to a target', description: 'Waits up to 12 s for delivery, which is attempted once, after everything queued before it.', params: idParams,
+    summary: 'Send a test to a target', description: 'Waits up to 12 s for delivery, which is attempted once, after everything queued before it; that is retried at once.', params: idParams,
     answer: object({ delivered: boolean, error: { type: ['string', 'null'] } })
   }, async ({ params: { id } }, { projectId }) => {
     const { name, enabled } = await findDocument(sql, TARGETS, { projectId, id })
     if (!enabled) throw new HttpError(409, 'invalid_request', 'conflict', 'The target is disabled: enable it first.')
+    // Who tests has repaired something: what waits before the test is due as well.
+    await sql`UPDATE notifications SET next_attempt_at = now() WHERE target_id = ${id}`
     const text = `Test of the target ${name.replaceAll(/\s+/g, ' ')} from Millrace`
     const sequence = await queueNotifications(sql, id, [{ type: 'test', data: JSON.stringify({ project_id: projectId, target: name }), text }])
     const deadline = performance.now() + TEST_MS
