@@ -31,6 +31,9 @@ export interface EventHashes { identity: bigint, properties: bigint }
 /** What makes an event one, of those of a day. */
 export type EventKey = Pick<ImportedEvent, 'uuid' | 'event' | 'distinct_id'>
 
+/** What makes a copy of an event, of which one may be stored and another one too large. */
+export type EventContent = EventKey & Pick<ImportedEvent, 'timestamp' | 'json'>
+
 const hasher = new SipHasher([0, 0, 0, 0])
 const encoder = new TextEncoder()
 /** A buffer for each text would be garbage outside of the heap, which piles up. */
@@ -48,9 +51,18 @@ function writeHash (view: DataView, at: number, text: string): void {
 }
 
 /** Writes two hashes: the same as the API computes of stored events (`/events/digests`). */
-function writeHashes (view: DataView, at: number, event: ImportedEvent): void {
+function writeHashes (view: DataView, at: number, event: EventContent): void {
   writeHash(view, at, `${event.uuid}\n${event.event}\n${event.distinct_id}\n${event.timestamp}`)
   writeHash(view, at + 8, event.json)
+}
+
+const copy = Buffer.alloc(16)
+const viewOfCopy = new DataView(copy.buffer, copy.byteOffset)
+
+/** The name of a copy of an event: both hashes, in hexadecimal. */
+export function nameCopy (event: EventContent): string {
+  writeHashes(viewOfCopy, 0, event)
+  return copy.toString('hex')
 }
 
 /** What an event of the files is to the stored ones; `seen`: it came before. */
@@ -104,9 +116,7 @@ export class DigestCollector {
   readonly #buffers = Array.from({ length: BUCKETS }, () =>
     ({ view: new DataView(new ArrayBuffer(RECORD_BYTES * BUFFERED_RECORDS)), used: 0 }))
 
-  readonly #refused = new Set<bigint>()
-
-  /** Events, each as often as it came. */
+  /** Events, each as often as it came; the caller takes off those that are refused. */
   events = 0
 
   /** After `finish`: rows with another time or other properties than the first of the same event, by day and name. */
@@ -133,13 +143,6 @@ export class DigestCollector {
     if (buffer.used === view.byteLength) this.#write(index)
   }
 
-  /** Takes out an event that was added, and that the server refuses. */
-  refuse ({ uuid, event, distinct_id: id }: EventKey): void {
-    this.events--
-    writeHash(this.#key, 0, `${uuid}\n${event}\n${id}`)
-    this.#refused.add(this.#key.getBigUint64(0, true))
-  }
-
   #groupOf ({ event, timestamp }: ImportedEvent): number {
     const day = Math.floor(timestamp / DAY_MS)
     const key = keyOf({ day, event })
@@ -155,23 +158,26 @@ export class DigestCollector {
     buffer.used = 0
   }
 
-  /** @returns the digests, each event counted once, in order of day and name. */
-  finish (): Digest[] {
+  /**
+   * @param isRefused  Whether a copy of an event, by its name, was refused: it counts for nothing. Default: none was.
+   * @returns the digests, each event counted once, in order of day and name.
+   */
+  finish (isRefused?: (copy: string) => boolean): Digest[] {
     for (let index = 0; index < BUCKETS; index++) {
       this.#write(index)
-      this.#countBucket(path.join(this.#folder, String(index)))
+      this.#countBucket(path.join(this.#folder, String(index)), isRefused)
     }
     rmSync(this.#folder, { recursive: true, force: true })
     return this.#digests.filter(({ count }) => count > 0).sort((a, b) => a.day - b.day || (a.event < b.event ? -1 : 1))
   }
 
-  #countBucket (file: string): void {
+  #countBucket (file: string, isRefused?: (copy: string) => boolean): void {
     const bytes = readFileSync(file)
     /** The events that were counted, by what makes each one: a day off is the same event. */
     const counted = new Map<bigint, (EventHashes & { day: number })[]>()
     for (let at = 0; at < bytes.length; at += RECORD_BYTES) {
       const key = bytes.readBigUInt64LE(at)
-      if (this.#refused.has(key)) continue
+      if (isRefused?.(bytes.toString('hex', at + 12, at + RECORD_BYTES)) === true) continue
       const digest = this.#digests[bytes.readUInt32LE(at + 8)]!
       const { day, event } = digest
       const [identity, properties] = [bytes.readBigUInt64LE(at + 12), bytes.readBigUInt64LE(at + 20)]

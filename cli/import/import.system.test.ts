@@ -2,16 +2,16 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { appendFile, mkdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
-import { json } from 'node:stream/consumers'
+import { json, text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import zlib from 'node:zlib'
 import { parquetWriteBuffer } from 'hyparquet-writer'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createPosthogMapper } from '../../engines/import/from-posthog.ts'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
@@ -443,6 +443,74 @@ t.test('where nothing is known to be stored yet, as on a new installation, an im
     createMapperOf: () => async () => createPosthogMapper({ project: 1, now: Date.now(), personsFrom: 'export' })
   })
   t.equal(sentNow, 1)
+})
+
+/** An import of rows into a server that says how it answers each request; its store is empty. */
+async function startAnswered (
+  t: Test, rows: readonly object[], answer: (body: string) => number | Promise<number>
+) {
+  const folder = t.testdir({ 'a.jsonl': lines(rows) })
+  const server = createServer((request, response) => {
+    void text(request).then(async (body) => {
+      response.statusCode = await answer(body)
+      response.end()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { server.close() })
+  const stateFolder = path.join(folder, '.state')
+  return {
+    progress: path.join(stateFolder, 'progress.json'),
+    run: async (mode: 'import' | 'verification', eventsPerSecond = 0): Promise<ImportResult> => await runImport({
+      source: 'posthog', project: 1, projectKey: 'phc', stateFolder, files: await listFiles([folder]), personsFrom: 'export',
+      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, eventsPerSecond, mode, onProgress () {},
+      store: {
+        digests: async () => [], events: async function * () {}, completeThrough: async () => Date.now() + 60_000
+      },
+      createMapperOf: () => async () => createPosthogMapper({ project: 1, now: Date.now(), personsFrom: 'export' })
+    })
+  }
+}
+
+const countMissing = ({ proof }: ImportResult): number | undefined =>
+  proof?.differing.reduce((sum, { missing }) => sum + missing, 0)
+
+t.test('of two copies of an event the too large one is refused, and the proof misses the other one', async (t) => {
+  const small = nested(posthogRow(0))
+  const large = { ...small, properties: { note: 'large: "\u00fc\u0001"', n: 1e21 } }
+  const { run, progress } = await startAnswered(t, [large, small], (body) => body.includes('large') ? 413 : 200)
+  for (const mode of ['import', 'verification'] as const) {
+    const result = await run(mode)
+    t.match(result, { events: 1, duplicates: 0, rejected: 1, conflicts: {}, proof: { isComplete: false } }, mode)
+    t.equal(countMissing(result), 1, mode)
+  }
+  const saved = Object.values<object>(JSON.parse(await readFile(progress, 'utf8')))
+  for (const done of saved) t.same(Object.keys(done), ['file', 'rows'], 'it does not grow with what is refused')
+})
+
+t.test('what was refused stays refused until it is sent again and answered', async (t) => {
+  let answer = (body: string): number | Promise<number> => body.includes('large') ? 413 : 200
+  const rows = [{ ...nested(posthogRow(0)), properties: { note: 'large' } }, nested(posthogRow(1)), nested(posthogRow(2))]
+  const { run, progress } = await startAnswered(t, rows, async (body) => await answer(body))
+  t.match(await run('import'), { rejected: 1 })
+  const saved = JSON.parse(await readFile(progress, 'utf8'))
+  for (const done of Object.values<{ rows: number }>(saved)) done.rows = 2
+  await writeFile(progress, JSON.stringify(saved))
+  const { mtimeMs } = await stat(progress)
+  // The import ends when the third row is acknowledged and saved, and the first one is on its way.
+  answer = async (body) => {
+    if (!body.includes('large')) return 200
+    await waitFor(async () => (await stat(progress)).mtimeMs > mtimeMs)
+    return 400
+  }
+  await t.rejects(run('import', 1), { code: 'MILLRACE_IMPORT_REFUSED' })
+  const after = await run('verification')
+  t.same([after.rejected, countMissing(after)], [1, 2])
+
+  answer = () => 200
+  t.match(await run('import'), { rejected: 0 })
+  const last = await run('verification')
+  t.same([last.rejected, countMissing(last)], [0, 3], 'and no longer')
 })
 
 t.test('an event that is stored, and not as the files have it, is a difference of content', async (t) => {

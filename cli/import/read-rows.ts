@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
-import { pipeline, type Readable, type Transform } from 'node:stream'
+import { pipeline, type Readable } from 'node:stream'
 import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
@@ -55,10 +55,10 @@ async function decompress (source: Readable, name: string): Promise<Readable> {
   if (magic === '') return source
   if (name.endsWith('.br')) {
     if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is disabled on Node ${process.version}, whose decoder is unsafe`)
-    return chain(source, zlib.createBrotliDecompress({ chunkSize: CHUNK_BYTES }))
+    return pipeline(source, zlib.createBrotliDecompress({ chunkSize: CHUNK_BYTES }), () => {})
   }
-  if (magic.startsWith('1f8b')) return chain(source, zlib.createGunzip({ chunkSize: CHUNK_BYTES }))
-  if (magic === '28b52ffd') return chain(source, zlib.createZstdDecompress({ chunkSize: CHUNK_BYTES }))
+  if (magic.startsWith('1f8b')) return pipeline(source, zlib.createGunzip({ chunkSize: CHUNK_BYTES }), () => {})
+  if (magic === '28b52ffd') return pipeline(source, zlib.createZstdDecompress({ chunkSize: CHUNK_BYTES }), () => {})
   const [, ending] = /\.(gz|zst)$/i.exec(name) ?? []
   if (ending !== undefined) throw new Error(`the content is not ${ending}; if it is already decompressed, rename it without .${ending}`)
   return source
@@ -71,11 +71,6 @@ async function peek (source: Readable): Promise<Buffer> {
   const first = source.read() as Buffer | null
   if (first !== null) source.unshift(first)
   return first ?? Buffer.alloc(0)
-}
-
-function chain (source: Readable, transform: Transform): Readable {
-  pipeline(source, transform, () => {})
-  return transform
 }
 
 async function * readLines (source: Readable): AsyncGenerator<Rows> {

@@ -1,10 +1,11 @@
-/** What an import remembers of the rows that it read. It is on disk: memory does not grow with the number of rows. */
+/** What an import remembers of rows and events. It is on disk: memory does not grow with their number. */
 import { rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { checked, type ImportedEvent, type RowsBefore, uuidOf } from '../../engines/import/imported-event.ts'
+import { type EventContent, nameCopy } from './event-digest.ts'
 
 /** Pages of this many KiB are in memory. Rows of a file come roughly by time, and so do those that are looked for. */
 const CACHE_KIB = 16_000
@@ -96,5 +97,60 @@ export class RowMemory implements RowsBefore {
   close (): void {
     this.#database.close()
     rmSync(this.#path, { force: true })
+  }
+}
+
+/**
+ * Why copies of events were refused as too large. It stays for the next run, which sends them again, and for a proof,
+ * which misses none of them.
+ */
+export class RefusedEvents {
+  readonly #database: DatabaseSync
+  readonly #find
+  /** Copies that are sent again, with the marks of the file that is read. */
+  readonly #sent = new Map<string, number>()
+  /** Whether no copy was refused, so that none needs a name. */
+  isEmpty: boolean
+
+  constructor (path: string) {
+    this.#database = new DatabaseSync(path)
+    // The folder is locked, so nobody else has it open. A kill loses nothing, a power failure the last ones.
+    this.#database.exec(`PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+      CREATE TABLE IF NOT EXISTS refused (copy TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID`)
+    this.#find = this.#database.prepare('SELECT reason FROM refused WHERE copy = ?')
+    this.isEmpty = this.#database.prepare('SELECT 1 FROM refused LIMIT 1').get() === undefined
+  }
+
+  /** Why this copy was refused, if it was. @param of  A copy, or its name. */
+  reasonOf (of: EventContent | string): string | undefined {
+    const found = this.isEmpty ? undefined : this.#find.get(typeof of === 'string' ? of : nameCopy(of))
+    return found === undefined ? undefined : String(found['reason'])
+  }
+
+  add (event: EventContent, reason: string): void {
+    const copy = nameCopy(event)
+    this.#sent.delete(copy)
+    this.#database.prepare('INSERT OR REPLACE INTO refused VALUES (?, ?)').run(copy, reason)
+    this.isEmpty = false
+  }
+
+  /** Until it is answered, it stays refused. */
+  sendAgain (event: EventContent, mark: number): void {
+    this.#sent.set(nameCopy(event), mark)
+  }
+
+  /** Forgets the copies up to a mark that were sent again, and not refused. */
+  acknowledge (upTo: number): void {
+    for (const [copy, mark] of this.#sent) {
+      if (mark > upTo) return
+      this.#sent.delete(copy)
+      this.#database.prepare('DELETE FROM refused WHERE copy = ?').run(copy)
+    }
+  }
+
+  close (): void {
+    // Answers may still come, to an import that ends with an error.
+    this.#sent.clear()
+    this.#database.close()
   }
 }

@@ -8,20 +8,18 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
-import { type Digest, DigestCollector, type EventKey, formatDay, keyOf } from './event-digest.ts'
+import { type Digest, DigestCollector, type EventContent, formatDay, keyOf } from './event-digest.ts'
 import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES } from './import-options.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { SourceFile } from './list-files.ts'
 import { personsOf, readEvents } from './read-events.ts'
-import { RowMemory } from './row-memory.ts'
+import { RefusedEvents, RowMemory } from './row-memory.ts'
 import { createSender, type SenderOptions } from './send-events.ts'
 
 interface FileProgress {
   file: string
   /** Those that are acknowledged. */
   rows: number
-  /** Why events were refused as too large, by row and uuid: no proof misses them, and the next run sends them again. */
-  refused: Record<string, string>
 }
 
 const SAVE_INTERVAL_MS = 1000
@@ -45,9 +43,10 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
     if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait until it ends, or choose another folder with --state`)
     if (options.mode !== 'dry run') await rm(path.join(stateFolder, 'proof.json'), { force: true })
     const memory = new RowMemory(path.join(stateFolder, 'rows.sqlite'))
+    const refused = new RefusedEvents(path.join(stateFolder, 'refused.sqlite'))
     const rejects = openSync(path.join(stateFolder, 'rejected.ndjson'), 'w')
     try {
-      return await importFiles(options, memory, (rejected, result) => {
+      return await importFiles(options, { memory, refused }, (rejected, result) => {
         result.rejected++
         options.reporter?.addRejected(rejected.error)
         writeFileSync(rejects, `${JSON.stringify(rejected)}\n`)
@@ -58,6 +57,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
     } finally {
       closeSync(rejects)
       memory.close()
+      refused.close()
       lock.release()
     }
   } catch (cause) {
@@ -74,12 +74,10 @@ function isOfState (error: unknown): error is Error {
   return ['ENOSPC', 'EDQUOT', 'EROFS', 'ERR_SQLITE_ERROR'].includes(errorCode(error) ?? '')
 }
 
-const refusalKey = ({ uuid }: EventKey, row: number): string => `${row} ${uuid}`
-
 interface RejectedRow { file: string, row: number, error: string, text?: string | undefined }
 
 async function importFiles (
-  options: ImportOptions, memory: RowMemory,
+  options: ImportOptions, { memory, refused }: { memory: RowMemory, refused: RefusedEvents },
   reject: (rejected: RejectedRow, result: ImportResult) => void
 ): Promise<ImportResult> {
   const { source: product, project, url, files, stateFolder, mode, store, reporter } = options
@@ -101,9 +99,9 @@ async function importFiles (
     bytesRead: bytesBefore + (reading?.bytesRead?.() ?? 0)
   }))
   const completeBefore = mode === 'import' ? await store.completeThrough() : 0
-  const refuse = (file: SourceFile) => (row: number, event: EventKey, error: string): void => {
-    digests.refuse(event)
-    progress.of(file).refused[refusalKey(event, row)] = error
+  const refuse = (file: SourceFile) => (row: number, event: EventContent, error: string): void => {
+    digests.events--
+    refused.add(event, error)
     reject({ file: file.name, row, error }, result)
   }
 
@@ -112,6 +110,7 @@ async function importFiles (
     const onAcknowledged = (mark: number, events: number): void => {
       acknowledged += events
       unsent -= events
+      refused.acknowledge(mark)
       done.rows = Math.max(done.rows, mark)
       progress.save(SAVE_INTERVAL_MS)
     }
@@ -125,10 +124,10 @@ async function importFiles (
         digests.add(event)
         memory.addPerson(event)
         if (event.isAltered === true) result.altered++
-        const error = done.refused[refusalKey(event, position)]
+        const error = refused.reasonOf(event)
         if (mode !== 'import' && error !== undefined) refuse(file)(position, event, error)
         if (mode !== 'import' || (position <= alreadySent && error === undefined)) return
-        delete done.refused[refusalKey(event, position)]
+        if (error !== undefined) refused.sendAgain(event, position)
         result.sentNow++
         unsent++
         return sender.add(event, position)
@@ -151,7 +150,7 @@ async function importFiles (
     reading = undefined
   }
 
-  const sent = { digests, memory, answeredAt, sentBefore, completeBefore, progress, refuse }
+  const sent = { digests, memory, answeredAt, sentBefore, completeBefore, refused, refuse }
   await conclude({ ...options, files: sources }, result, sent)
   progress.save()
   return result
@@ -170,15 +169,16 @@ interface Sent {
   sentBefore: ReadonlyMap<SourceFile, number>
   /** All that was received up to here was stored when the import began. */
   completeBefore: number
-  progress: Progress
+  refused: RefusedEvents
   refuse: (file: SourceFile) => NonNullable<SenderOptions['onRefused']>
 }
 
 /** Sums up what was read, proves that it is stored, and writes down how the import ended. */
 async function conclude (options: ImportOptions, result: ImportResult, sent: Sent): Promise<void> {
   const { stateFolder, mode, store, reporter } = options
-  const { digests, memory, completeBefore } = sent
-  const [source, added] = [digests.finish(), digests.events]
+  const { digests, memory, completeBefore, refused } = sent
+  const source = digests.finish(refused.isEmpty ? undefined : (copy) => refused.reasonOf(copy) !== undefined)
+  const added = digests.events
   result.unread = [...memory.unread]
   result.events = source.reduce((sum, { count }) => sum + count, 0)
   result.duplicates = digests.events - result.events
@@ -211,17 +211,16 @@ async function conclude (options: ImportOptions, result: ImportResult, sent: Sen
 async function proveAndMend (
   source: readonly Digest[], options: ImportOptions, sent: Sent, result: ImportResult
 ): Promise<Proof> {
-  const { memory, progress, sentBefore, refuse } = sent
+  const { memory, refused, sentBefore, refuse } = sent
   const mapperOf = options.createMapperOf()
   let [mended, answeredAt] = [0, 0]
   const proof = await proveImport(source, options.store, async (isMissing) => {
     for (const file of options.files) {
-      const { refused } = progress.of(file)
       const sender = createSender({ ...options, onAcknowledged: () => {}, onRefused: refuse(file) })
       try {
         await readEvents(file, { mapperOf, memory }, (event, position) => {
           options.reporter?.throwIfStopped()
-          if (refused[refusalKey(event, position)] !== undefined || !isMissing(event)) return
+          if (refused.reasonOf(event) !== undefined || !isMissing(event)) return
           if (position > (sentBefore.get(file) ?? 0)) return
           mended++
           return sender.add(event, position)
@@ -239,8 +238,6 @@ async function proveAndMend (
   return await proveAndMend(source, options, { ...sent, sentBefore: new Map() }, result)
 }
 
-type Progress = Awaited<ReturnType<typeof openProgress>>
-
 async function openProgress ({ stateFolder, personsFrom }: ImportOptions) {
   const file = path.join(stateFolder, 'progress.json')
   const saved = await readFile(file, 'utf8').catch(() => '{}')
@@ -255,7 +252,7 @@ async function openProgress ({ stateFolder, personsFrom }: ImportOptions) {
     of ({ name, bytes }: SourceFile): FileProgress {
       // Another answer to who changes persons sends the events again; other content is found by the proof.
       const done = files[`${name} ${bytes} ${personsFrom}`] ??= {}
-      return Object.assign(done, { file: name, rows: 0, refused: {}, ...done })
+      return Object.assign(done, { file: name, rows: 0, ...done })
     },
     /** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */
     save (intervalMs = 0): void {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ImportedEvent, isOrdered } from '../../engines/import/imported-event.ts'
 import { retryDelayMs } from '../../platform/intervals.ts'
-import type { EventKey } from './event-digest.ts'
+import type { EventContent, EventKey } from './event-digest.ts'
 
 /**
  * Maximum events and bytes of a request, whichever comes first. Ingest hands bodies larger than 256 KiB to a
@@ -34,7 +34,7 @@ export interface SenderOptions {
   /** Called when all events up to this mark are acknowledged, with the number of events since the last call. */
   onAcknowledged: (mark: number, events: number) => void
   /** Called for an event that is too large even alone, with its mark; the import goes on without it. */
-  onRefused?: (mark: number, event: EventKey, error: string) => void
+  onRefused?: (mark: number, event: EventContent, error: string) => void
 }
 
 export interface Sender {
@@ -181,7 +181,7 @@ async function send (
         return Math.max(at, await send(way, lane, batch, middle, to))
       }
       const text = bytes.toString('utf8', starts[from], (starts[to] ?? used) - 1)
-      onRefused(marks[from] ?? 0, JSON.parse(text) as EventKey, `refused as too large by ${target.href}`)
+      onRefused(marks[from] ?? 0, fromText(text), `refused as too large by ${target.href}`)
       return 0
     }
     throwIfFinal(target, { status, text }, givesUpAt)
@@ -190,9 +190,16 @@ async function send (
 }
 
 /** In a list: with the comma behind it. */
-function toText ({ uuid, event: name, distinct_id: id, timestamp, json }: ImportedEvent): string {
+function toText ({ uuid, event: name, distinct_id: id, timestamp, json }: EventContent): string {
   return `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
     `"timestamp":"${new Date(timestamp).toISOString()}","properties":${json}},`
+}
+
+/** The event of such a text without the comma, its properties to the letter. */
+function fromText (text: string): EventContent {
+  const { timestamp, ...key }: EventKey & { timestamp: string } = JSON.parse(text)
+  const event = { ...key, timestamp: Date.parse(timestamp), json: '' }
+  return { ...event, json: text.slice(toText(event).length - '},'.length, -'}'.length) }
 }
 
 /** @throws {MillraceError} when repeating the request would not help, or has not for long. */
