@@ -140,16 +140,16 @@ export function createCliContext (world: CliWorld): CliContext {
   return context
 }
 
-/** @returns what ends it. */
+/** Counts only seconds in which this process ran: Ctrl-Z suspends it. @returns what ends it. */
 function pingEachSecond (ping: () => Promise<unknown>, onSecond: (silentMs: number) => void): () => void {
-  let answeredAt = performance.now()
+  let silentMs = 0
   let isPinging = false
   const timer = setInterval(() => {
-    onSecond(performance.now() - answeredAt)
+    onSecond(silentMs += PING_INTERVAL_MS)
     if (isPinging) return
     isPinging = true
     // A failed ping is not an answer; its error is reported by the command's own calls.
-    ping().then(() => { answeredAt = performance.now() }, () => {}).finally(() => { isPinging = false })
+    ping().then(() => { silentMs = 0 }, () => {}).finally(() => { isPinging = false })
   }, PING_INTERVAL_MS)
   return () => { clearInterval(timer) }
 }

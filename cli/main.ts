@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { describeVersion } from '../schema/version.ts'
 import { PROCESSES } from './commands/processes.ts'
 
@@ -5,13 +6,16 @@ const args = process.argv.slice(2)
 const started = args.length === 1 ? PROCESSES[args[0]!] : undefined
 
 // A process that runs for years keeps no command line in memory, and a number needs none.
-if (started !== undefined) await started.run()
+if (started !== undefined) await started[1]()
 else if (args.length === 1 && (args[0] === '--version' || args[0] === '-V')) process.stdout.write(`${describeVersion()}\n`)
 else await runCommand()
 
 async function runCommand (): Promise<void> {
   // An API process that runs an import may be killed: nobody else would end the import with it.
   process.once('disconnect', () => process.exit(1))
+  // As a signal ends it, when nobody reads on, such as after "| head"; messages that nobody reads end nothing.
+  process.stdout.on('error', () => process.exit(128 + constants.signals.SIGPIPE))
+  process.stderr.on('error', () => {})
   const { runCli } = await import('./run-cli.ts')
   const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, now: Date.now }
   const exitCode = await runCli(args, world)

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, realpathSync } from 'node:fs'
+import { appendFileSync, existsSync, realpathSync } from 'node:fs'
 import { constants } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -39,6 +39,20 @@ t.test('says its version without loading its commands', async (t) => {
     t.equal(stdout, `${describeVersion()}\n`)
     t.ok(Number.parseInt(stderr) <= 4, stderr)
   }
+})
+
+t.test('ends without a word when nobody reads on', async (t) => {
+  const dataDir = t.testdir({ logs: { 'ingest.log': 'a line\n' } })
+  const child = spawn(process.execPath, [BIN, 'logs', '--follow'], { env: { ...env, MILLRACE_DATA_DIR: dataDir }, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => { child.kill('SIGKILL') })
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => { said += chunk.toString() })
+  await once(child.stdout, 'data')
+  child.stdout.destroy()
+  const writing = setInterval(() => appendFileSync(path.join(dataDir, 'logs', 'ingest.log'), 'another\n'), 50)
+  const [code] = await once(child, 'close') as [number]
+  clearInterval(writing)
+  t.same({ code, said }, { code: 141, said: '' })
 })
 
 for (const node of [process.execPath, ...otherNodes()]) {

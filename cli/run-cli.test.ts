@@ -1,15 +1,17 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { buildStatus } from '../api/status/build-status.ts'
 import { lockDataDir } from '../embedded/data-dir/data-dir-lock.ts'
 import { hashPersonalKey } from '../schema/key-text.ts'
 import { createReadKeys, readProjects } from '../platform/directory/read-keys.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
+import { createCliContext } from './cli-context.ts'
 import { findTiers } from './commands/status.ts'
 import { readString } from './read-arguments.ts'
 import { type Captured, runCaptured, startApi } from './testing/run-captured.ts'
@@ -217,6 +219,35 @@ t.test('says that no service answers', async (t) => {
   const run = await runIn({ DATABASE_URL: 'postgres://millrace@127.0.0.1:9/none' }, ['keys', 'bootstrap', 'ann@example.com'])
 
   t.match(run, { code: 3, out: '', err: /postgres does not answer; .*start Millrace .*set DATABASE_URL\n/ })
+})
+
+t.test('migrates what the settings name, and says which server does not answer without its password', async (t) => {
+  const clickhouse = 'http://m:hush@127.0.0.1:9/millrace'
+  const migrate = async (env: NodeJS.ProcessEnv): Promise<Captured> => await runIn({ MILLRACE_DATA_DIR: t.testdir(), ...env }, ['migrate', '--timeout', '1s'])
+
+  t.match(await migrate({ DATABASE_URL: 'postgres://m:hush@127.0.0.1:9/none', CLICKHOUSE_URL: clickhouse }), { code: 3, out: '', err: /^millrace: postgres and clickhouse do not answer; .*set DATABASE_URL or CLICKHOUSE_URL\n$/ })
+  t.match(await migrate({ DATABASE_URL: api.databaseUrl, CLICKHOUSE_URL: clickhouse }), { code: 3, out: '', err: /^millrace: clickhouse does not answer; .*set CLICKHOUSE_URL\n$/ })
+  const wrong = await migrate({ DATABASE_URL: api.databaseUrl, CLICKHOUSE_URL: 'http://m:hu#sh@127.0.0.1:9/millrace' })
+  t.match(wrong, { code: 1, out: '', err: /CLICKHOUSE_URL/ })
+  t.notMatch(wrong.err, /hu#sh/)
+  t.match(await migrate({ DATABASE_URL: api.databaseUrl }), { code: 2, out: '', err: /set DATABASE_URL and CLICKHOUSE_URL, or neither/ })
+})
+
+t.test('a server that hangs ends a migration, and a pause of the command itself does not count', async (t) => {
+  const hanging = createTcpServer().listen(0, '127.0.0.1')
+  t.teardown(() => hanging.close())
+  await once(hanging, 'listening')
+  const url = `postgres://m@127.0.0.1:${(hanging.address() as AddressInfo).port}/none`
+  t.match(await runIn({ DATABASE_URL: url, CLICKHOUSE_URL: 'http://127.0.0.1:9/millrace' }, ['migrate', '--timeout', '1s']), { code: 3, err: /postgres/ })
+
+  const { stdout, stderr } = process
+  const context = createCliContext({ env: { DATABASE_URL: api.databaseUrl }, stdout, stderr, now: Date.now })
+  t.teardown(async () => { await context.close() })
+  context.timeoutMs = 2000
+  await context.postgres()
+  await delay(1100)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000)
+  t.equal(await Promise.race([context.silence, delay(1500, 'answers')]), 'answers')
 })
 
 t.test('never lets a name write to the terminal', async (t) => {

@@ -17,6 +17,7 @@ import { addImportCommands } from './commands/import.ts'
 import { addImportFlagsCommands } from './commands/import-flags.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
+import { addMigrateCommands } from './commands/migrate.ts'
 import { addMoveCommands } from './commands/move.ts'
 import { addPersonsCommands } from './commands/persons.ts'
 import { addProcessCommands } from './commands/processes.ts'
@@ -32,7 +33,7 @@ import { COLLECTORS, readDuration } from './read-arguments.ts'
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProcessCommands, addStatusCommands, addLogsCommands,
+  addProcessCommands, addMigrateCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addKeysCommands, addUsersCommands, addPersonsCommands,
   addDeadLettersCommands, addAuditCommands, addExportsCommands,
   addTargetsCommands, addAlertsCommands,

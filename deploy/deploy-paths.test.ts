@@ -10,7 +10,7 @@ import {
 
 /** Where each command reads its environment: the names stand there in quotes or as `env.NAME`. */
 const READERS: Record<string, string> = {
-  ingest: 'ingest/config.ts', pipeline: 'pipeline/pipeline-config.ts', api: 'api/main.ts', migrate: 'schema/migrate/main.ts'
+  ingest: 'ingest/config.ts', pipeline: 'pipeline/pipeline-config.ts', api: 'api/main.ts'
 }
 /** Of every command that connects to stores by itself. */
 const CLI_VARIABLES = ['DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_URL']
