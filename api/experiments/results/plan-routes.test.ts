@@ -105,6 +105,7 @@ t.test('a holdout shows what all its flags did together', async (t) => {
   const deep = `{"kind":"count","event":"paid","where":${'['.repeat(3000)}${']'.repeat(3000)}}`
   t.match(await ask('7', { metric: deep }), { status: 400, body: { attr: /^metric__where/, detail: /nested deeper than 64/ } })
   t.match(await ask('7', { metric: '{"kind":"sum","event":"paid"}' }), { status: 400, body: { attr: 'metric__property' } })
+  t.match((await ask('7', { to: '9999-12-31' })).body.result.series.at(-1), { day: '2026-03-01' }, 'no day of the future')
   t.match(await ask('7', { to: '2026-01-01' }), { status: 400, body: { attr: 'to' } })
   await api.call('POST', '~/feature_flags', flag('three', 20))
   t.match(await ask('7', {}), { status: 400, body: { attr: 'holdout' } })

@@ -51,7 +51,7 @@ export async function planRoutes (app: FastifyInstance, deps: PlanDeps): Promise
     query: optional({
       metric: { type: 'string', maxLength: 100_000, description: 'JSON, in a form that filters accepts.' },
       from: { type: 'string', format: 'date-time', description: 'Default: 28 days ago.' },
-      to: { type: 'string', format: 'date-time', description: 'Default: now.' }
+      to: { type: 'string', format: 'date-time', description: 'Now at the latest, which is the default.' }
     })
   }, async ({ params: { holdout = '' }, query }, access) => {
     const { projectId } = access
@@ -66,7 +66,8 @@ export async function planRoutes (app: FastifyInstance, deps: PlanDeps): Promise
     const { percentage } = orNotFound(flags[0])
     if (flags.some((flag) => flag.percentage !== percentage)) throw invalidField('holdout', 'The flags of the holdout use different shares, so their people cannot be compared.')
     const [project] = await deps.sql<{ timezone: string }[]>`SELECT timezone FROM projects WHERE id = ${projectId}`
-    const until = parseIsoDateTime(query.to) ?? new Date(deps.now())
+    // Each day of the series is computed, so the future would take minutes.
+    const until = new Date(Math.min(parseIsoDateTime(query.to)?.getTime() ?? Infinity, deps.now()))
     const since = parseIsoDateTime(query.from) ?? new Date(deps.now() - 28 * DAY_MS)
     if (since >= until) throw invalidField('to', 'to must be after from.')
     const shares = { holdout: percentage, launched: 100 - percentage }
