@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { ZipFile } from 'yazl'
 import { invalidField } from '../../engines/errors.ts'
 import { isFields } from '../../engines/fields.ts'
-import { chunksOf, type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { chunksOf, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { scanDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { decodeContent } from '../../schema/wire/dead-letter-message.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
@@ -12,6 +12,7 @@ import { toDistinctId } from '../../schema/wire/identity.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { orNotFound } from '../http/answer-errors.ts'
+import { askRows } from '../http/describe-clickhouse-error.ts'
 import { optional, string } from '../http/json-schema.ts'
 import { routesOf } from '../http/routes.ts'
 import type { ErasedPersons } from './delete-person.ts'
@@ -73,7 +74,7 @@ function zipFiles (deps: HandOutDeps, found: ErasedPersons): { stream: Readable,
 async function findIds ({ sql, clickhouse }: HandOutDeps, projectId: number, person: string): Promise<string[]> {
   const uuid = await findPersonByUuid({ sql, clickhouse }, projectId, person)
   const rows = uuid === null
-    ? await queryRows<{ id: string }>(clickhouse, `
+    ? await askRows<{ id: string }>(clickhouse, `
       SELECT DISTINCT distinct_id AS id FROM events WHERE project_id = {project: UInt32} AND person_id = {person: UUID} LIMIT 1`, { project: projectId, person })
     : await sql<{ id: string }[]>`
       SELECT distinct_id AS id FROM person_distinct_ids WHERE person_id = (SELECT id FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid})`

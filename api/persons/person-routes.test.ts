@@ -33,6 +33,13 @@ t.test('records a deletion without the pipeline and ClickHouse, and says that it
   t.match(await api.call('DELETE', `~/persons/${uuid}`), { status: 503, body: { code: 'clickhouse_unavailable' } })
 })
 
+t.test('names ClickHouse when a merge cannot be undone without it', async (t) => {
+  const api = await createTestApi(t)
+  const uuid = await insertPerson(api, 'jo')
+
+  t.match(await api.call('POST', `~/persons/${uuid}/undo_merge`, { event: randomUUID() }), { status: 503, body: { code: 'clickhouse_unavailable' } })
+})
+
 t.test('lists persons page by page, newest first, and finds one by distinct id or its beginning', async (t) => {
   const api = await createTestApi(t)
   for (const id of ['ann', 'ben', 'bea']) await insertPerson(api, id)

@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { lockPersons } from '../../platform/postgres/lock-persons.ts'
 import { personUuid } from '../../schema/wire/identity.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { notFound, orNotFound } from '../http/answer-errors.ts'
+import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, bodyOf, object, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { newestBy, selectPage } from '../http/list-queries.ts'
 import { uuidParams } from '../http/request-values.ts'
@@ -170,14 +171,13 @@ type Merge = Value<typeof mergeSchema>
 export const NAMES_AN_ID = '(distinct_id IN {ids: Array(String)} OR other_distinct_id IN {ids: Array(String)})'
 
 /**
- * Events that named distinct ids to be merged and meet a condition, newest first.
- *
- * @throws when ClickHouse is unavailable.
+ * Events that named distinct ids to be merged and meet a condition, newest first. @throws {HttpError} 503 without
+ * ClickHouse.
  */
 export async function readMerges (
   { sql, clickhouse }: Pick<RepairDeps, 'sql' | 'clickhouse'>, projectId: number, where: string, params: Record<string, unknown>
 ): Promise<Merge[]> {
-  const merges = await queryRows<Omit<Merge, 'undone_at'>>(clickhouse, `
+  const merges = await askRows<Omit<Merge, 'undone_at'>>(clickhouse, `
     SELECT toString(uuid) AS uuid, event, ${isoTime('received_at')} AS at, distinct_id,
       substringUTF8(JSONExtractString(properties, if(event = '$identify', '$anon_distinct_id', 'alias')), 1, 200) AS other_distinct_id
     FROM events WHERE project_id = {project: UInt32} AND NOT without_person AND event IN ('$identify', '$create_alias', '$merge_dangerously')

@@ -5,9 +5,10 @@ import { type Cell, compilePersons, compileQuestion, eventNamesOf, samplesOf } f
 import { EARLIEST_MS } from '../../engines/parse-timestamp.ts'
 import type { Question } from '../../engines/questions/question.ts'
 import { type Answer, type AnswerRow, checkSize, shapeAnswer } from '../../engines/questions/shape-answer.ts'
-import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, queryRows, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, readCompleteThrough } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readKeptFrom } from '../../platform/retention-rules.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { askRows } from '../http/describe-clickhouse-error.ts'
 import type { Value } from '../http/json-schema.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
@@ -96,7 +97,7 @@ export async function listPersonsBehind (
 export async function readSeen (
   { clickhouse }: Pick<QuestionDeps, 'clickhouse'>, project: number, names: readonly string[]
 ): Promise<{ first: number | null, unknown: string[] }> {
-  const [seen] = await queryRows<{ first: number | null, known: string[] }>(clickhouse, `
+  const [seen] = await askRows<{ first: number | null, known: string[] }>(clickhouse, `
     SELECT if(count() = 0, NULL, toFloat64(toUnixTimestamp64Milli(min(first_seen)))) AS first, groupUniqArrayIf(event, has({names: Array(String)}, event)) AS known
     FROM event_volumes_by_day WHERE project_id = {project: UInt32}`, { project, names })
   return { first: seen?.first ?? null, unknown: names.filter((name) => !seen?.known.includes(name)) }

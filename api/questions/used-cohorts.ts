@@ -1,8 +1,9 @@
 import { invalidField } from '../../engines/errors.ts'
 import { cohortsOf } from '../../engines/questions/cohort-definition.ts'
 import type { Question } from '../../engines/questions/question.ts'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
+import { askRows } from '../http/describe-clickhouse-error.ts'
 
 export interface UsedCohort { id: number, name: string, as_of: string }
 
@@ -57,7 +58,7 @@ export function placesIn (read: unknown, path: string): Map<number, string> {
 async function readVersions (
   clickhouse: ClickHouse, params: { project: number, ids: number[], until: number }
 ): Promise<Map<number, number>> {
-  const rows = await queryRows<{ id: number, version: string }>(clickhouse, `
+  const rows = await askRows<{ id: number, version: string }>(clickhouse, `
     SELECT cohort_id AS id, max(begun) AS version FROM (
       SELECT cohort_id, version AS begun FROM cohort_members WHERE project_id = {project: UInt32} AND cohort_id IN {ids: Array(UInt32)} AND version <= {until: UInt64}
       GROUP BY cohort_id, begun HAVING count() >= max(size)) GROUP BY id`, params)
