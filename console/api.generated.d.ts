@@ -5621,6 +5621,8 @@ export interface operations {
     getPersonalApiKeys: {
         parameters: {
             query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
                 /** @description Items per page. */
                 limit?: number;
                 /** @description Items to skip. */
@@ -8927,7 +8929,7 @@ export interface operations {
                 from?: string;
                 /** @description JSON, in a form that filters accepts. */
                 metric?: string;
-                /** @description Default: now. */
+                /** @description Now at the latest, which is the default. */
                 to?: string;
             };
             header?: never;

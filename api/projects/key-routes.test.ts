@@ -84,6 +84,19 @@ t.test('a personal key is created, shown once, used, rotated and revoked', async
   t.match(await api.call('POST', `/api/personal_api_keys/${rotated.body.id}/rotate/`, {}), { status: 400, body: { attr: 'id' } })
 })
 
+t.test('keys are listed page by page while others are made', async (t) => {
+  const all = async () => (await api.call('GET', '/api/personal_api_keys')).body.results.map(({ id }: { id: string }) => id)
+  for (let n = 0; n < 3; n++) await createKey(['user:read'])
+  const before = await all()
+
+  const { body: first } = await api.call('GET', '/api/personal_api_keys?limit=2')
+  await createKey(['user:read'])
+  const { body: second } = await api.call('GET', new URL(first.next).pathname + new URL(first.next).search)
+
+  t.same([...first.results, ...second.results].map(({ id }) => id), before.slice(0, 4), 'none twice')
+  t.match(await api.call('GET', '/api/personal_api_keys?after=x'), { status: 400, body: { attr: 'after' } })
+})
+
 t.test('a limited key cannot make, take or end more than it has', async (t) => {
   const all = await createKey(['*'])
   const limited = await createKey(['user:write', 'feature_flag:read'], [api.projectId])

@@ -3,7 +3,7 @@ import { forbidden, invalidField } from '../../engines/errors.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { isScope, SCOPE_OBJECTS } from '../../schema/scopes.ts'
-import { pageQueryProperties } from '../http/pagination.ts'
+import { selectPage } from '../http/list-queries.ts'
 import type { Access } from '../http/personal-key-access.ts'
 import { parseIsoDateTime, uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -57,17 +57,11 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
 
   routes.list('/personal_api_keys', {
     summary: 'List personal keys', description: 'Newest first, masked; revoked and expired ones included.',
-    query: optional(pageQueryProperties), item: shownKeySchema
-  }, async ({ query: { limit, offset } }, access) => {
-    const seen = isSeenBy(sql, access)
-    const [results, [total]] = await Promise.all([
-      sql<ShownKey[]>`
-        SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id
-        WHERE ${seen} ORDER BY k.created_at DESC, k.id LIMIT ${limit} OFFSET ${offset}`,
-      sql<{ count: number }[]>`SELECT count(*) AS count FROM personal_api_keys k WHERE ${seen}`
-    ])
-    return { results, count: total?.count ?? 0 }
-  })
+    item: shownKeySchema
+  }, async ({ query }, access) => await selectPage<ShownKey>(sql, query, {
+    order: 'newest keys', select: selectShownKey(sql, access), from: sql`personal_api_keys k JOIN users u ON u.id = k.user_id`,
+    where: isSeenBy(sql, access), keys: [{ by: sql`k.created_at`, kind: 'time', descends: true }, { by: sql`k.id::text`, kind: 'text' }]
+  }))
 
   routes.create('/personal_api_keys', {
     summary: 'Create a personal key', body: newKeySchema, answer: withValue
