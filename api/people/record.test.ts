@@ -23,6 +23,8 @@ t.test('reading persons and SQL leaves a line, as do logins and refusals', async
   await logIn({ email: 'nobody@example.com', password: 'wrong password' })
   t.match(await lines('kind=login'), [{ object: 'personal_api_key', user: 'ann@example.com' }])
   t.match(await lines('kind=refusal'), [{ object: 'email', user: null, address: '127.0.0.1', detail: { email: 'nobody@example.com' } }])
+  const odd = await logIn({ invitation: 'guessed', email: 'no\0body@example.com', password: 'wrong password' })
+  t.match(odd.json(), { code: 'invalid_input', attr: 'email' }, 'no attempt, so nothing is guessed without a line')
   t.match(await api.call('GET', '/api/record?from=never'), { status: 400, body: { attr: 'from' } })
   const exported = await api.app.inject({ url: '/api/record/export?kind=login', headers: { authorization: `Bearer ${api.key}` } })
   t.match(exported.body.trim().split('\n').map((line) => JSON.parse(line)), [{ kind: 'login', user: 'ann@example.com' }])

@@ -6,6 +6,7 @@ import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { limitRights } from '../../schema/roles.ts'
+import { refuseUnstorableValues } from '../http/request-validation.ts'
 import { findLogoutUrl, keepClaimsFresh, type LoginDeps } from './external-login.ts'
 import { createLogIn } from './log-in.ts'
 import { addressOf, writeRecord } from './record.ts'
@@ -55,6 +56,8 @@ export async function sessionRoutes (app: FastifyInstance, deps: SessionDeps): P
     reply.header('cache-control', 'no-store')
     refuseForeign(request)
   })
+  // The record could not hold them, and an attempt would leave no line.
+  app.addHook('preValidation', refuseUnstorableValues)
 
   app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
     const [way = '', address] = [WAYS.find((field) => field in request.body), addressOf(request)]
