@@ -10,7 +10,7 @@ import { isStorableText } from '../../engines/body/storable-text.ts'
 import { isFields } from '../../engines/fields.ts'
 import { describeValidationError, malformedBody, unsupportedMediaType } from './answer-errors.ts'
 import type { Value } from './json-schema.ts'
-import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
+import { isIsoDateTime, parseBoolean, parseInteger, UUID } from './request-values.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
 
@@ -174,9 +174,6 @@ function withoutNulls (value: unknown): unknown {
 }
 
 interface SchemaObject { properties?: Record<string, { type?: unknown }> }
-
-/** As Postgres and the tables of ClickHouse write it; the package's own format also allows `urn:uuid:` before it. */
-const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i
 
 function createAjv (options: { useDefaults: boolean }): Ajv {
   const ajv = new Ajv({

@@ -90,6 +90,7 @@ export function defined<T extends object> (fields: T): { [Name in keyof T]?: Exc
   return Object.fromEntries(given)
 }
 
+/** As Postgres and the tables of ClickHouse write it; the format of `ajv-formats` also allows `urn:uuid:` before it. */
 export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** Path parameters of one thing that has a UUID. `openapi.ts` describes the project of every path. */

@@ -2,8 +2,7 @@ import { toDistinctId } from '../../schema/wire/identity.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+import { UUID } from '../http/request-values.ts'
 
 /**
  * Finds a person by the id that events or answers show, also by one from before a merge.
