@@ -5,7 +5,7 @@ import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres
 import { selectRoles } from '../../platform/directory/read-keys.ts'
 import { type Membership, ROLES } from '../../schema/roles.ts'
 import { orNotFound } from '../http/answer-errors.ts'
-import { array, bodyOf, object, optional, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
+import { array, bodyOf, integer, object, optional, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { publicOrigin } from '../http/pagination.ts'
 import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
@@ -18,8 +18,6 @@ import { passwordSchema } from './session-routes.ts'
 
 const INVITATION_MS = 7 * 86_400_000
 
-const count = { type: 'integer' } as const
-
 const roleSchema = bodyOf({
   project_id: { type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Null: all projects, and the installation.' },
   role: { type: 'string', enum: ROLES },
@@ -31,7 +29,7 @@ const rolesSchema = { ...array(roleSchema), maxItems: 1000 } as const
 const userSchema = object({
   ...userSummarySchema.properties,
   keys: { type: 'integer', description: 'Number of valid personal keys.' },
-  disabling_ends: object({ keys: count, board_links: count, sql_alerts: count }, {
+  disabling_ends: object({ keys: integer, board_links: integer, sql_alerts: integer }, {
     description: 'What disabling the user ends permanently: keys that the user has or made, board links, and SQL in alerts.'
   }),
   roles: { ...rolesSchema, type: ['array', 'null'], description: 'Null: an account limited only by the scopes of its keys.' },

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { object, optional, type Row, string, time, type Value } from '../http/json-schema.ts'
 import { newestBy, selectPage } from '../http/list-queries.ts'
@@ -66,17 +66,18 @@ export async function recordRoutes (
     scope: '*', summary: 'Export the record', config: { recorded: 'record', isEndless: true },
     description: 'JSON lines, oldest first, with the same filters.', query: filterSchema,
     answers: { 200: { description: 'The lines.', content: { 'application/x-ndjson': { schema: { type: 'string' } } } } }
-  }, async ({ query }, access, reply) =>
+  }, async ({ query, recordRows }, access, reply) =>
     await reply.type('application/x-ndjson').header('content-disposition', 'attachment; filename="record.jsonl"')
-      .send(Readable.from(exportLines(sql, matches(sql, query, access)))))
+      .send(Readable.from(exportLines(sql, matches(sql, query, access), recordRows))))
 }
 
-async function * exportLines (sql: Sql, where: Statement): AsyncGenerator<string> {
-  for (let last = 0; ;) {
+async function * exportLines (sql: Sql, where: Statement, recordRows: FastifyRequest['recordRows']): AsyncGenerator<string> {
+  for (let [last, rows] = [0, 0]; ;) {
     const page = await sql<Line[]>`
       SELECT ${columns(sql)} FROM ${lines(sql)} WHERE ${where} AND r.id > ${last}::bigint ORDER BY r.id LIMIT ${EXPORT_LINES}`
     if (page.length > 0) yield page.map((line) => `${JSON.stringify(line)}\n`).join('')
-    if (page.length < EXPORT_LINES) return
+    rows += page.length
+    if (page.length < EXPORT_LINES) return await recordRows?.(rows)
     last = page.at(-1)?.id ?? 0
   }
 }

@@ -28,7 +28,7 @@ t.test('reading persons and SQL leaves a line, as do logins and refusals', async
   t.match(await api.call('GET', '/api/record?from=never'), { status: 400, body: { attr: 'from' } })
   const exported = await api.app.inject({ url: '/api/record/export?kind=login', headers: { authorization: `Bearer ${api.key}` } })
   t.match(exported.body.trim().split('\n').map((line) => JSON.parse(line)), [{ kind: 'login', user: 'ann@example.com' }])
-  t.match(await lines('object=record'), [{ kind: 'read', detail: { path: '/api/record/export' } }])
+  t.match(await lines('object=record'), [{ kind: 'read', rows: 1, detail: { path: '/api/record/export' } }])
 })
 
 t.test('so does reading persons by a test of flags, a dead letter, and SQL by the link of a board', async (t) => {
