@@ -116,7 +116,8 @@ t.test('what persons did makes a cohort; whatever would not be obeyed is refused
   t.match(await call('DELETE', `~/cohorts/${cohort.id}`), { status: 400, body: { code: 'has_dependents' } })
 
   await sql`WITH p AS (INSERT INTO persons (project_id, uuid) VALUES (${projectId}, gen_random_uuid()) RETURNING id)
-    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) SELECT ${projectId}, given, p.id FROM p, unnest('{a,b}'::text[]) AS given`
+    INSERT INTO person_distinct_ids (project_id, distinct_id, person_id) SELECT ${projectId}, given, p.id FROM p, unnest(${['a', 'b', 'x'.repeat(200)]}::text[]) AS given`
   t.match(await call('POST', '~/cohorts', { name: 'List', distinct_ids: ['a', 'b', 'c'] }), { status: 201, body: { kind: 'list', is_static: true, people: 1 } })
+  t.match(await call('POST', '~/cohorts', { name: 'Long', distinct_ids: ['x'.repeat(201)] }), { body: { people: 1 } }, 'cut, as ingest cuts it')
   t.match(await call('POST', '~/cohorts', { name: 'l', filters: { values: [paying] }, living: true }), { status: 400, body: { attr: 'living' } })
 })

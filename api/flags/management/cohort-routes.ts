@@ -7,6 +7,7 @@ import { type Cell, compilePersons, eventNamesOf } from '../../../engines/questi
 import type { Question } from '../../../engines/questions/question.ts'
 import { readNewQuestion, readQuestion } from '../../../engines/questions/read-question.ts'
 import type { SqlTemplates } from '../../../platform/postgres/connect-postgres.ts'
+import { toDistinctId } from '../../../schema/wire/identity.ts'
 import { orNotFound } from '../../http/answer-errors.ts'
 import { array, bodyOf, boolean, integer, object, string, timeOrNull, type Value } from '../../http/json-schema.ts'
 import { shownName } from '../../http/list-queries.ts'
@@ -123,7 +124,7 @@ export async function cohortRoutes (app: FastifyInstance, deps: QuestionDeps): P
       if (ids !== undefined) {
         await tx`
           INSERT INTO cohort_members (cohort_id, person_id) SELECT DISTINCT ${id}::integer, person_id FROM person_distinct_ids
-          WHERE project_id = ${access.projectId} AND distinct_id = ANY (${ids})`
+          WHERE project_id = ${access.projectId} AND distinct_id = ANY (${ids.map(toDistinctId)})`
       }
       return await readCohortById(tx, access.projectId, id)
     })
