@@ -83,9 +83,9 @@ export async function erasureRoutes (app: FastifyInstance, deps: ErasureDeps): P
     summary: 'Delete the record of an erasure', params: idParams,
     description: 'Afterwards an import, a replay or a restored backup may bring its events back.'
   }, async ({ params: { id } }, { projectId }) => {
-    const [gone] = await sql<{ deletion_id: number | null }[]>`
-      DELETE FROM erasures WHERE project_id = ${projectId} AND id = ${id} RETURNING deletion_id`
-    await sql`UPDATE person_deletions SET is_erasure = false WHERE id = ${orNotFound(gone ?? null).deletion_id}`
+    orNotFound((await sql`
+      WITH gone AS (DELETE FROM erasures WHERE project_id = ${projectId} AND id = ${id} RETURNING deletion_id),
+        ended AS (UPDATE person_deletions SET is_erasure = false WHERE id IN (SELECT deletion_id FROM gone)) SELECT 1 AS found FROM gone`)[0])
   })
 }
 

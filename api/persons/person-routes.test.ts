@@ -4,6 +4,7 @@ import { personUuid } from '../../schema/wire/identity.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
+import { recordErasure } from './erase-persons.ts'
 
 async function insertPerson ({ sql, projectId }: TestApi, distinctId: string): Promise<string> {
   const uuid = personUuid(projectId, distinctId)
@@ -31,6 +32,15 @@ t.test('records a deletion without the pipeline and ClickHouse, and says that it
   t.match(await api.call('DELETE', `~/persons/${uuid}`), { status: 202 })
   t.equal((await api.sql`SELECT 1 FROM persons`).length, 0)
   t.match(await api.call('DELETE', `~/persons/${uuid}`), { status: 503, body: { code: 'clickhouse_unavailable' } })
+})
+
+t.test('the record of an erasure and its sweep end together', async (t) => {
+  const { sql, projectId, call } = await createTestApi(t)
+  const erased = await recordErasure(sql, projectId, { ids: ['jo'] })
+
+  t.equal((await call('DELETE', `~/erasures/${erased?.id}`)).status, 204)
+  t.match(await sql`SELECT is_erasure FROM person_deletions`, [{ is_erasure: false }])
+  t.equal((await call('DELETE', `~/erasures/${erased?.id}`)).status, 404)
 })
 
 t.test('names ClickHouse when a merge cannot be undone without it', async (t) => {
