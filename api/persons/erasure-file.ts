@@ -1,7 +1,7 @@
 /** The file beside backups that has the records of all erasures, so that restoring an older backup erases again. */
 import { appendFile, readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { errorCode } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type ErasureRow, formatErasures } from '../../schema/wire/erased-ids.ts'
 
@@ -20,5 +20,9 @@ export async function appendErasures (sql: Sql, root: string): Promise<void> {
   const rows = await sql<ErasureRow[]>`
     SELECT project_id, salt, hashes, requested_at, filter, removed_properties FROM erasures ORDER BY id`
   const lines = formatErasures(rows, await readErasureFile(root))
-  if (lines !== '') await appendFile(path.join(root, FILE), lines, { mode: 0o600, flush: true })
+  if (lines === '') return
+  await appendFile(path.join(root, FILE), lines, { mode: 0o600, flush: true }).catch((cause: unknown) => {
+    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${path.join(root, FILE)}, which makes a restore erase again what was erased, cannot be written ` +
+      `(${errorCode(cause)}): make the backup in a folder below one that the user ${process.getuid?.() ?? ''} may write to`, { cause })
+  })
 }

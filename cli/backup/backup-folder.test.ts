@@ -2,6 +2,8 @@ import { mkdir, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
+import { appendErasures } from '../../api/persons/erasure-file.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { runCaptured } from '../testing/run-captured.ts'
 import { type BackupFile, refuseLostFiles, verifyBackupFiles, writeBackupFile } from './backup-files.ts'
 import { type BaseBackup, hasPart, linkFromBase, readManifest, refuseNestedBackup } from './backup-folder.ts'
@@ -18,6 +20,16 @@ t.test('a backup is not completed when a file that it wrote is gone or shorter',
 
   await rm(folder, { recursive: true })
   await t.rejects(refuseLostFiles(folder, files), { code: 'MILLRACE_FOLDER_UNUSABLE', message: /^postgres\/persons.zst / })
+})
+
+t.test('names the file of erasures that cannot be written beside a backup, and what to do', async (t) => {
+  const rows = [{ project_id: 1, salt: 'a', hashes: ['b'], requested_at: new Date(0) }]
+  const sql = (async () => rows) as unknown as Sql
+
+  await t.rejects(appendErasures(sql, path.join(t.testdir(), 'missing')), {
+    code: 'MILLRACE_FOLDER_UNUSABLE', message: /missing\/erasures\.jsonl.* cannot be written \(ENOENT\): make the backup in a folder below one/
+  })
+  await t.resolves(appendErasures((async () => []) as unknown as Sql, '/missing'))
 })
 
 t.test('a manifest that lacks something is no backup', async (t) => {

@@ -160,11 +160,11 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
     throw new MillraceError('MILLRACE_BACKUP_NO_STACK', `no stack runs on the data directory ${dataDir}: start it with ` +
       '"npm start", or set MILLRACE_DATA_DIR')
   }
-  await stat(path.join(dataDir, 'clickhouse')).catch((cause: unknown) => {
-    throw new MillraceError('MILLRACE_BACKUP_NO_STACK', 'this stack uses an external ClickHouse server: back it up with that ' +
-      'server\'s own tools, see docs/run/operations.md', { cause })
-  })
-  return addresses
+  // A folder there may be of the time before a move to another server.
+  const hasFolder = await stat(path.join(dataDir, 'clickhouse')).then(() => true, () => false)
+  if (hasFolder && addresses.isClickHouseEmbedded !== false) return addresses
+  throw new MillraceError('MILLRACE_BACKUP_NO_STACK', 'this stack uses an external ClickHouse server: back it up with that ' +
+    'server\'s own tools, see docs/run/operations.md')
 }
 
 /** What root writes, the service could neither read nor remove. */

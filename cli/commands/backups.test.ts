@@ -2,6 +2,7 @@ import { mkdir, readdir, rm, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
+import { lockDataDir } from '../../embedded/data-dir/data-dir-lock.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { writeBackupFile } from '../backup/backup-files.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
@@ -40,8 +41,20 @@ t.test('a backup of another program is recorded with its location or its error',
 
   t.match(await record('--folder', 's3://backups/monday'), { code: 0, out: /recorded +complete[^]*folder +s3:\/\/backups\/monday/ })
   t.match(await record('--error', 'no room'), { code: 0, out: /recorded +failed[^]*error +no room/ })
+  t.match(await record('--error', 'a log\n'.repeat(2000)), { code: 0 }, 'a job that failed gives all that it has')
   t.same(await sql`SELECT folder, error FROM backups ORDER BY id`,
-    [{ folder: 's3://backups/monday', error: '' }, { folder: '', error: 'no room' }])
+    [{ folder: 's3://backups/monday', error: '' }, { folder: '', error: 'no room' }, { folder: '', error: 'a log\n'.repeat(2000).slice(0, 1000) }])
+})
+
+t.test('says that ClickHouse was moved elsewhere, although its former folder is there', async (t) => {
+  const dataDir = t.testdir({
+    clickhouse: {}, 'addresses.json': JSON.stringify({ pid: process.pid, clickhouseUrl: 'http://127.0.0.1:9/millrace', isClickHouseEmbedded: false })
+  })
+  const lock = await lockDataDir(dataDir)
+  t.teardown(async () => { await lock.release() })
+
+  t.match(await runCaptured(['backup', path.join(t.testdirName, 'backup')], { MILLRACE_DATA_DIR: dataDir }),
+    { code: 1, out: '', err: /this stack uses an external ClickHouse server/ })
 })
 
 t.test('one that fails before it has the lock of backups leaves the folder that another process is writing', async (t) => {

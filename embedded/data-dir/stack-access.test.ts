@@ -34,6 +34,13 @@ t.test('refuses a file that lacks a key or password', async (t) => {
   }
 })
 
+t.test('addresses that a full disk or a power loss cut off are those of a stopped stack', async (t) => {
+  for (const cut of ['', '{"pid": 1']) {
+    const dataDir = t.testdir({ 'credentials.json': '{}', 'addresses.json': cut })
+    t.match(await readStackState(dataDir), { kind: 'stopped', why: /is stopped, or not ready yet: start it/ })
+  }
+})
+
 t.test('takes chosen keys on an empty data directory only', async (t) => {
   const dataDir = t.testdir()
   const chosen = { ...NONE, projectApiKey: 'phc_chosen', personalApiKey: 'phx_chosen' }

@@ -34,6 +34,8 @@ export interface StackAddresses {
   clickhouseUrl: string
   /** Cluster of ClickHouse that has the tables; empty: one node. */
   clickhouseCluster: string
+  /** Absent where an earlier version started the stack. */
+  isClickHouseEmbedded?: boolean
   databaseUrl: string
 }
 
@@ -157,7 +159,8 @@ async function findAddresses (folder: string): Promise<StackAddresses | undefine
   } catch (error) {
     const code = errorCode(error)
     if (code === 'EACCES' || code === 'EPERM') throw unreadable(folder, error)
-    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error
+    // Cut off by a power loss or a full disk, it says as little as one that is not there.
+    if (code !== 'ENOENT' && code !== 'ENOTDIR' && !(error instanceof SyntaxError)) throw error
     return undefined
   }
 }

@@ -80,7 +80,9 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
       personalApiKey: credentials.personalApiKey
     }, { env: settings.env, signal }))
     const tierUrls = await startTiers({ settings, credentials, urls, parts })
-    const addresses = { pid: process.pid, ...tierUrls, ...urls, clickhouseCluster: settings.clickhouseCluster }
+    const isClickHouseEmbedded = settings.external.clickhouseUrl === undefined
+    const { clickhouseCluster } = settings
+    const addresses = { pid: process.pid, ...tierUrls, ...urls, clickhouseCluster, isClickHouseEmbedded }
     await writeAddresses(dataDir, addresses)
     const { baseUrl: ingest, pipelineUrl: pipeline, apiUrl: api } = tierUrls
     for (const [tier, url] of Object.entries({ ingest, pipeline, api })) {
@@ -98,7 +100,6 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
       credentials: { ...credentials, projectApiKey: project.projectApiKey },
       /** False when the database refuses the personal key of the credentials. */
       knowsPersonalKey: project.knowsPersonalKey,
-      isClickHouseEmbedded: settings.external.clickhouseUrl === undefined,
       /** Ends everything, sources first; resolves when no process is left. */
       stop
     }

@@ -133,7 +133,7 @@ function describeClickHouse (stack: Stack): { url: string, login: string, queryU
   const database = pathname.slice(1) || 'default'
   const url = `${protocol}//${host}`
   const queryUrl = `${url}/?database=${database}`
-  if (stack.isClickHouseEmbedded) {
+  if (stack.addresses.isClickHouseEmbedded) {
     const { analystPassword } = stack.credentials
     return {
       url: `${url} (database ${database})`, login: `analyst / ${analystPassword}`, queryUrl, user: `analyst:${analystPassword}`
