@@ -24,8 +24,8 @@ export interface FlagWriter {
    */
   insert: (fields: NewFeatureFlag) => Promise<number>
   /**
-   * Changes the given fields and no others, raises the version, and keeps what the flag was before, and what the
-   * experiments that run on it measure from now on.
+   * Changes the given fields and no others, raises the version if one differs, and keeps what the flag was before, and
+   * what the experiments that run on it measure from now on.
    *
    * @throws {MalformedFlagError} naming the invalid field; {HttpError} 404 when the project has no such flag.
    */
@@ -46,7 +46,7 @@ export async function createFeatureFlag (sql: Sql, actor: FlagActor, fields: New
 }
 
 /**
- * Changes the given fields and increases the version. `deleted: true` deletes the flag.
+ * Changes the given fields, and increases the version if one differs. `deleted: true` deletes the flag.
  *
  * A flag that other flags depend on cannot be deleted or renamed. Nor can one with a running experiment, whose variants
  * cannot be changed either. Both can be switched off, because that is how a harmful change is stopped.
@@ -87,18 +87,19 @@ async function settleChange (
 ): Promise<FeatureFlagFields> {
   if (version === undefined || version === stored.version) return fields
   const current: Required<FeatureFlagFields> = { ...stored, deleted: false }
-  const differs = (name: keyof FeatureFlagFields, from: Record<string, unknown>): boolean =>
-    fields[name] !== undefined && !isDeepStrictEqual(fields[name], from[name])
-  const meant = WRITABLE_FIELDS.filter((name) =>
-    differs(name, current) && (original === undefined || differs(name, original)))
+  const touched = listChanged(fields, original ?? {})
+  const meant = listChanged(fields, current).filter((name) => touched.includes(name))
   const undone = meant.filter((name) => original === undefined ||
     (name in original && !isDeepStrictEqual(current[name], original[name])))
-  if (undone.length === 0 && original === undefined) return fields
   if (undone.length === 0) return Object.fromEntries(meant.map((name) => [name, fields[name]]))
   const author = await findLastAuthor(tx, { flagId: stored.id, after: version })
   throw new HttpError(409, 'invalid_request', 'conflict',
     `The flag has version ${stored.version}${author === null ? '' : `, saved by ${author}`}; your change is based on version ${version}. ` +
     'Nothing was changed. Reload the flag and resolve the conflict.', { attr: 'version' })
+}
+
+function listChanged (fields: FeatureFlagFields, from: Readonly<Record<string, unknown>>): typeof WRITABLE_FIELDS {
+  return WRITABLE_FIELDS.filter((name) => fields[name] !== undefined && !isDeepStrictEqual(fields[name], from[name]))
 }
 
 function refuseDependents (stored: FlagDefinition, fields: FeatureFlagFields, others: ProjectDefinitions): void {
@@ -152,13 +153,13 @@ export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Pro
     async insert (fields) {
       validateFlag({ ...NEW_FLAG, ...fields, id: NEW_FLAG.id }, definitions)
       const columns = { ...toColumns(tx, fields), project_id: projectId, created_by: userId }
-      const [row] = await tx<[{ id: number }]>`INSERT INTO feature_flags ${tx(columns)} RETURNING id`
-        .catch(translate)
+      const [row] = await tx<[{ id: number }]>`INSERT INTO feature_flags ${tx(columns)} RETURNING id`.catch(translate)
       await recordCreation(tx, actor, row.id)
       return row.id
     },
     async change (id, fields) {
       const stored = findFlag(definitions, id)
+      if (listChanged(fields, { ...stored, deleted: false }).length === 0) return
       // Unchanged filters are not checked: a flag with malformed ones can still be switched off.
       const isChecked = fields.deleted !== true && (fields.filters !== undefined || fields.key !== undefined)
       if (isChecked) validateFlag({ ...stored, ...fields, id }, definitions)
