@@ -7,7 +7,7 @@ import { createProgress } from '../../embedded/supervisor/progress.ts'
 import { endRecordedProcesses, openProcessRecord } from '../../embedded/supervisor/processes/recorded-processes.ts'
 import { createStackParts } from '../../embedded/supervisor/processes/supervise.ts'
 import { ensureDatabase } from '../../embedded/postgres/ensure-database.ts'
-import { loadStackSettings } from '../../embedded/supervisor/stack-settings.ts'
+import { loadStackSettings, type StackSettings } from '../../embedded/supervisor/stack-settings.ts'
 import { startServices } from '../../embedded/supervisor/start-parts.ts'
 import { verifyBackupFiles } from './backup-files.ts'
 import { type BackupManifest, readManifest, refuseNestedRestore } from './backup-folder.ts'
@@ -30,13 +30,20 @@ import { startProgressBar } from '../terminal-output.ts'
 export async function restoreBackup (
   context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
 ) {
+  // Refuse before anything is written, and gigabytes are read.
+  const settings = loadStackSettings({ ...context.env, MILLRACE_DATA_DIR: dataDir })
+  const { natsUrl, clickhouseUrl, databaseUrl } = settings.external
+  if (natsUrl !== undefined || clickhouseUrl !== undefined || databaseUrl !== undefined) {
+    throw new MillraceError('MILLRACE_RESTORE_FAILED',
+      'NATS_URL, CLICKHOUSE_URL and DATABASE_URL must not be set: this restores the embedded services')
+  }
   await refuseNestedRestore({ dataDir, folder })
   await refuseUnlessEmpty(dataDir)
   const lock = await lockDataDir(dataDir)
   try {
     await refuseUnlessEmpty(dataDir)
     await markUnrestored(dataDir, { folder })
-    const restored = await readAndFill(context, { dataDir, folder }).catch(async (error: unknown) => {
+    const restored = await readAndFill(context, { settings, folder }).catch(async (error: unknown) => {
       const text = error instanceof Error ? error.message : String(error)
       await markUnrestored(dataDir, { folder, error: text }).catch(() => {})
       throw error
@@ -51,10 +58,10 @@ export async function restoreBackup (
 }
 
 async function readAndFill (
-  context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
+  context: CliContext, { settings, folder }: { settings: StackSettings, folder: string }
 ) {
+  const { dataDir } = settings
   const manifest = await readManifest(folder)
-  // Refuse before gigabytes are read.
   await refuseUnknownSchema(manifest)
   const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
   await verifyBackupFiles(folder, manifest.files, verifying.add)
@@ -63,7 +70,7 @@ async function readAndFill (
   await endRecordedProcesses(dataDir)
   await clear(dataDir)
   try {
-    return { manifest, ...await startAndLoad(context, { dataDir, folder, manifest }) }
+    return { manifest, ...await startAndLoad(context, { settings, folder, manifest }) }
   } catch (error) {
     const explained = await explainFailedStart(dataDir, error)
     // A partial restore must not be taken for a whole one.
@@ -73,20 +80,16 @@ async function readAndFill (
 }
 
 async function startAndLoad (
-  context: CliContext, { dataDir, folder, manifest }: { dataDir: string, folder: string, manifest: BackupManifest }
+  context: CliContext,
+  { settings, folder, manifest }: { settings: StackSettings, folder: string, manifest: BackupManifest }
 ): ReturnType<typeof loadBackup> {
+  const { dataDir } = settings
   const record = openProcessRecord(dataDir)
   const progress = createProgress({ write: (text) => context.stderr.write(text) }, () => performance.now())
   const { signal } = new AbortController()
   const parts = createStackParts({ progress, signal, onSpawn: (child) => record.add(child) })
   try {
     await copyFile(path.join(folder, 'credentials.json'), path.join(dataDir, 'credentials.json'))
-    const settings = loadStackSettings({ ...context.env, MILLRACE_DATA_DIR: dataDir })
-    const { natsUrl, clickhouseUrl, databaseUrl } = settings.external
-    if (natsUrl !== undefined || clickhouseUrl !== undefined || databaseUrl !== undefined) {
-      throw new MillraceError('MILLRACE_RESTORE_FAILED',
-        'NATS_URL, CLICKHOUSE_URL and DATABASE_URL must not be set: this restores the embedded services')
-    }
     const credentials = await loadCredentials(dataDir, settings.chosen)
     // Any free ports: no client connects during a restore.
     const ports = { origin: 0, api: 0, pipeline: 0, clickhouse: 0, nats: 0, postgres: 0 }

@@ -70,6 +70,16 @@ t.test('one that fails before it has the lock of backups leaves the folder that 
   t.same(await readdir(path.join(root, 'millrace-20261101T000000Z')), ['credentials.json'])
 })
 
+t.test('a restore refuses servers of your own before it reads the backup, and leaves the data directory alone', async (t) => {
+  const dataDir = path.join(t.testdir(), 'data')
+  const refused = await runCaptured(['restore', await makeBackup(path.join(t.testdirName, 'backup')).then(path.dirname).then(path.dirname)], {
+    MILLRACE_DATA_DIR: dataDir, DATABASE_URL: 'postgres://millrace@127.0.0.1:9/other'
+  })
+
+  t.match(refused, { code: 1, out: '', err: /^millrace: NATS_URL, CLICKHOUSE_URL and DATABASE_URL must not be set/ })
+  t.same(await readdir(t.testdirName), ['backup'])
+})
+
 async function list (root: string, ...options: string[]): Promise<Captured> {
   return await runCaptured(['backups', 'list', ...options], { MILLRACE_BACKUP_FOLDER: root })
 }
