@@ -1,4 +1,4 @@
-import { constants } from 'node:os'
+import { errorCode } from '../engines/errors.ts'
 import { describeVersion } from '../schema/version.ts'
 import { PROCESSES } from './commands/processes.ts'
 
@@ -13,8 +13,11 @@ else await runCommand()
 async function runCommand (): Promise<void> {
   // An API process that runs an import may be killed: nobody else would end the import with it.
   process.once('disconnect', () => process.exit(1))
-  // As a signal ends it, when nobody reads on, such as after "| head"; messages that nobody reads end nothing.
-  process.stdout.on('error', () => process.exit(128 + constants.signals.SIGPIPE))
+  // As SIGPIPE ends it, when nobody reads on, such as after "| head"; messages that nobody reads end nothing.
+  process.stdout.on('error', (error) => {
+    if (errorCode(error) === 'EPIPE') process.exit(141)
+    process.stderr.write(`millrace: the output cannot be written: ${error.message}\n`, () => process.exit(1))
+  })
   process.stderr.on('error', () => {})
   const { runCli } = await import('./run-cli.ts')
   const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, now: Date.now }

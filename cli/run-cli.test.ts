@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -223,7 +223,7 @@ t.test('says that no service answers', async (t) => {
 
 t.test('migrates what the settings name, and says which server does not answer without its password', async (t) => {
   const clickhouse = 'http://m:hush@127.0.0.1:9/millrace'
-  const migrate = async (env: NodeJS.ProcessEnv): Promise<Captured> => await runIn({ MILLRACE_DATA_DIR: t.testdir(), ...env }, ['migrate', '--timeout', '1s'])
+  const migrate = async (env: NodeJS.ProcessEnv): Promise<Captured> => await runIn({ MILLRACE_DATA_DIR: t.testdir(), ...env }, ['migrate', '--timeout', '60s'])
 
   t.match(await migrate({ DATABASE_URL: 'postgres://m:hush@127.0.0.1:9/none', CLICKHOUSE_URL: clickhouse }), { code: 3, out: '', err: /^millrace: postgres and clickhouse do not answer; .*set DATABASE_URL or CLICKHOUSE_URL\n$/ })
   t.match(await migrate({ DATABASE_URL: api.databaseUrl, CLICKHOUSE_URL: clickhouse }), { code: 3, out: '', err: /^millrace: clickhouse does not answer; .*set CLICKHOUSE_URL\n$/ })
@@ -234,8 +234,12 @@ t.test('migrates what the settings name, and says which server does not answer w
 })
 
 t.test('a server that hangs ends a migration, and a pause of the command itself does not count', async (t) => {
-  const hanging = createTcpServer().listen(0, '127.0.0.1')
-  t.teardown(() => hanging.close())
+  const sockets: Socket[] = []
+  const hanging = createTcpServer((socket) => { sockets.push(socket) }).listen(0, '127.0.0.1')
+  t.teardown(() => {
+    hanging.close()
+    for (const socket of sockets) socket.destroy()
+  })
   await once(hanging, 'listening')
   const url = `postgres://m@127.0.0.1:${(hanging.address() as AddressInfo).port}/none`
   t.match(await runIn({ DATABASE_URL: url, CLICKHOUSE_URL: 'http://127.0.0.1:9/millrace' }, ['migrate', '--timeout', '1s']), { code: 3, err: /postgres/ })
@@ -243,7 +247,7 @@ t.test('a server that hangs ends a migration, and a pause of the command itself 
   const { stdout, stderr } = process
   const context = createCliContext({ env: { DATABASE_URL: api.databaseUrl }, stdout, stderr, now: Date.now })
   t.teardown(async () => { await context.close() })
-  context.timeoutMs = 2000
+  context.timeoutMs = 3000
   await context.postgres()
   await delay(1100)
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000)

@@ -2618,7 +2618,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test to a target
-         * @description Waits up to 12 s for delivery, which is attempted once, after everything queued before it; that is retried at once.
+         * @description Waits up to 12 s for delivery. What was queued before the test is retried first, at once; the test itself is attempted once.
          *
          *     Requires the scope project:write.
          */

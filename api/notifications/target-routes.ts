@@ -83,7 +83,7 @@ export async function targetRoutes (app: FastifyInstance, deps: { sql: Sql, publ
   })
 
   routes.post('/:id/test', {
-    summary: 'Send a test to a target', description: 'Waits up to 12 s for delivery, which is attempted once, after everything queued before it; that is retried at once.', params: idParams,
+    summary: 'Send a test to a target', description: 'Waits up to 12 s for delivery. What was queued before the test is retried first, at once; the test itself is attempted once.', params: idParams,
     answer: object({ delivered: boolean, error: { type: ['string', 'null'] } })
   }, async ({ params: { id } }, { projectId }) => {
     const { name, enabled } = await findDocument(sql, TARGETS, { projectId, id })

@@ -22,6 +22,8 @@ export async function appendErasures (sql: Sql, root: string): Promise<void> {
   const lines = formatErasures(rows, await readErasureFile(root))
   if (lines === '') return
   await appendFile(path.join(root, FILE), lines, { mode: 0o600, flush: true }).catch((cause: unknown) => {
+    // The backup explains a full disk.
+    if (['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '')) throw cause
     throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${path.join(root, FILE)}, which makes a restore erase again what was erased, cannot be written ` +
       `(${errorCode(cause)}): make the backup in a folder below one that the user ${process.getuid?.() ?? ''} may write to`, { cause })
   })

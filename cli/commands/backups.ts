@@ -48,7 +48,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
   backups.command('record')
     .description('record a backup made by another program, for health, metrics and alerts; run it at the end of your own backup job')
     .option('--started-at <time>', 'when it began; default: now', readInstant)
-    .option('--error <text>', 'error of a failed backup, of which 1000 characters are kept; without it, the backup counts as complete', readString(100_000), '')
+    .option('--error <text>', 'error of a failed backup, of which 1000 characters are kept; without it, the backup counts as complete', readString(131_072), '')
     .option('--folder <text>', 'location of a complete backup, for display', readString(1000), '')
     .option(...JSON_OPTION)
     .action(async (options: Output & { error: string, startedAt?: Date, folder: string }) => {

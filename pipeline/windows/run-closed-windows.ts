@@ -70,7 +70,7 @@ export function startWindows (deps: WindowsDeps): Pick<IntervalLoop, 'stop'> {
         if (!await leases.hold(subject, async (signal) => await run(window, signal), window.to)) break
         hasRun = true
         if (windowAt(size, window.to).to > through) break
-        task = (await list()).find((each) => each.subject === subject)
+        task = (await list(subject)).find((each) => each.subject === subject)
       }
       return hasRun
     } catch (err) {

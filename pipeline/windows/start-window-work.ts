@@ -40,7 +40,7 @@ export function startWindowWork (
     sql, clickhouse, owner: membership.id, runRounds: run, logger,
     kinds: [
       { list: createListExports({ sql, clickhouse: patient, cluster, folder, metrics }), limit: Infinity },
-      { list: async () => await listAlertTasks({ sql, analyst, publicUrl }), limit: MAX_ALERTS },
+      { list: async (subject) => await listAlertTasks({ sql, analyst, publicUrl }, subject), limit: MAX_ALERTS },
       { list: createListCohorts({ sql, clickhouse, database, logger }), limit: 1 }
     ]
   })

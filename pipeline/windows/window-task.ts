@@ -29,8 +29,8 @@ export interface WindowTask {
   beside?: ((signal: AbortSignal) => Promise<WindowEffects | undefined>) | undefined
 }
 
-/** Reads the tasks of one kind; called every few seconds. */
-export type ListWindowTasks = () => Promise<WindowTask[]>
+/** Reads the tasks of one kind, at least that of a subject; without one all, every few seconds. */
+export type ListWindowTasks = (subject?: string) => Promise<WindowTask[]>
 
 export interface WindowKind {
   list: ListWindowTasks

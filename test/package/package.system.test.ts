@@ -59,7 +59,8 @@ t.test('the Node of the machine runs the commands, however old it is', async (t)
 
   t.equal((await run(node, [...millrace, '--version'], { env })).stdout, `${describeVersion()}\n`, 'with the commit that it was packed of')
   t.match((await run(node, [...millrace, 'ingest', '--help'], { env })).stdout, 'Usage: millrace ingest')
-  await t.rejects(run(node, [...millrace, 'migrate'], { env }), { code: 1, stderr: /DATABASE_URL/ })
+  const nobody = { ...env, DATABASE_URL: 'postgres://m@127.0.0.1:9/none', CLICKHOUSE_URL: 'http://127.0.0.1:9/none' }
+  await t.rejects(run(node, [...millrace, 'migrate'], { env: nobody }), { code: 3, stderr: /set DATABASE_URL or CLICKHOUSE_URL/ })
 })
 
 t.test('installed in an empty folder it starts, takes an event of an SDK, shows it, and stops', async (t) => {

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { startTierProcess } from '../support/start-tier-process.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -24,7 +25,7 @@ export interface ReleaseChanges {
 
 /** A version of Millrace in a folder, whose processes can be run beside those of others. */
 export interface Release {
-  /** Runs `npm run migrate` of it. */
+  /** Migrates the databases to it. */
   migrate: (env: NodeJS.ProcessEnv) => Promise<{ code: number | null, output: string }>
   /** Starts a tier and waits until it is ready; it ends with the test. */
   start: (tier: 'ingest' | 'pipeline', env: NodeJS.ProcessEnv) => Promise<RunningTier>
@@ -76,12 +77,17 @@ async function addColumn (file: string, { name, promotes }: NonNullable<ReleaseC
 }
 
 async function migrate (root: string, env: NodeJS.ProcessEnv): Promise<{ code: number | null, output: string }> {
-  const main = path.join(root, 'schema', 'migrate', 'main.ts')
-  const child = spawn(process.execPath, [main], { env: withBase(env), stdio: 'pipe' })
+  const migrations = pathToFileURL(path.join(root, 'schema', 'migrate', 'migrate-all.ts')).href
+  // The command needs the whole tree, of which a release here has the half.
+  const code = `import { migrateAll } from '${migrations}'
+    const { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl } = process.env
+    const applied = await migrateAll({ databaseUrl, clickhouseUrl })
+    process.stdout.write(applied.length > 0 ? 'applied ' + applied.join(', ') : 'nothing to migrate')`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { env: withBase(env), stdio: 'pipe' })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { output += chunk.toString() })
-  const [code] = await once(child, 'close') as [number | null]
-  return { code, output }
+  const [exitCode] = await once(child, 'close') as [number | null]
+  return { code: exitCode, output }
 }
 
 async function start (

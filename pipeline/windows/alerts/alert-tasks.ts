@@ -14,12 +14,12 @@ import { type Alert, type AlertDeps, commitWindow } from './commit-window.ts'
 import { sendReport } from './send-report.ts'
 
 /** The tasks of enabled alerts. What was closed before the last change of an alert is not evaluated. */
-export async function listAlertTasks (deps: AlertDeps): Promise<WindowTask[]> {
+export async function listAlertTasks (deps: AlertDeps, subject: string | null = null): Promise<WindowTask[]> {
   const stored = await deps.sql<(Alert & Pick<Limited, 'limits'>)[]>`
     SELECT id, project_id AS project, name, about, every, condition, targets, updated_at AS "updatedAt",
       may_run_sql AND NOT EXISTS (SELECT FROM users AS u WHERE u.id = ANY(made_by_users) AND u.disabled_at IS NOT NULL) AS "mayRunSql",
       ${selectLimits(deps.sql, deps.sql`made_by_users`)}
-    FROM alerts WHERE enabled`
+    FROM alerts WHERE enabled AND (${subject}::text IS NULL OR ${subject} = 'alert:' || id)`
   return stored.map(({ limits, ...row }) => {
     const alert = { ...row, mayRunSql: row.mayRunSql && maySql({ scopes: ['*'], projectIds: null, limits }) }
     const { id, every: size, condition, updatedAt: since } = alert

@@ -66,8 +66,10 @@ export async function readExportColumns (
 function selectColumn ([name, type]: ExportedColumn, current: string | undefined): string {
   const column = `\`${name.replaceAll(/[\\`]/g, '\\$&')}\``
   const first = quoteString(type)
-  // One that was made anew with another type keeps the first: what does not fit becomes the default.
-  const changed = current === undefined ? `CAST(defaultValueOfTypeName(${first}), ${first})` : `accurateCastOrDefault(${column}, ${first})`
+  // One that was made anew with another type keeps the first: what does not fit becomes the default, but in lists.
+  const isList = /^(Array|Map|Tuple|Nested)\(/.test(type)
+  const kept = isList ? `CAST(${column}, ${first})` : `accurateCastOrDefault(${column}, ${first})`
+  const changed = current === undefined ? `CAST(defaultValueOfTypeName(${first}), ${first})` : kept
   const value = current === type ? column : changed
   if (/^(LowCardinality\()?(UUID|IPv[46]|Enum)/.test(type)) return `toString(${value}) AS ${column}`
   if (/^DateTime(\(|$)/.test(type)) return `toDateTime64(${value}, 3, 'UTC') AS ${column}`

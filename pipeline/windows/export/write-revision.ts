@@ -207,9 +207,10 @@ async function recordContents (
 ): Promise<number> {
   const { sql, clickhouse, fileRows = FILE_ROWS } = deps
   const { source, persons } = factsOf(planned.table)
+  const person = persons.length === 1 ? persons[0] : `arrayJoin([${persons.join(', ')}])`
   const found = await inTurn(deps, async () => {
     const { stream } = await clickhouse.exec({
-      query: `SELECT toUInt32(bitShiftRight(reinterpretAsUInt128(arrayJoin([${persons.join(', ')}])), 64)) AS hash, toUInt32(count())
+      query: `SELECT toUInt32(bitShiftRight(reinterpretAsUInt128(${person}), 64)) AS hash, toUInt32(count())
         FROM ${source} WHERE ${windowSql(planned.table, job.projectId, planned)} AND ${filter} GROUP BY hash FORMAT RowBinary`
     })
     return await buffer(stream)
