@@ -82,7 +82,7 @@ async function migrate (root: string, env: NodeJS.ProcessEnv): Promise<{ code: n
   const code = `import { migrateAll } from '${migrations}'
     const { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl } = process.env
     const applied = await migrateAll({ databaseUrl, clickhouseUrl })
-    process.stdout.write(applied.length > 0 ? 'applied ' + applied.join(', ') : 'nothing to migrate')`
+    console.log(applied.length > 0 ? 'applied ' + applied.join(', ') : 'nothing to migrate')`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { env: withBase(env), stdio: 'pipe' })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { output += chunk.toString() })
