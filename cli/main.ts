@@ -1,4 +1,3 @@
-import { errorCode } from '../engines/errors.ts'
 import { describeVersion } from '../schema/version.ts'
 import { PROCESSES } from './commands/processes.ts'
 
@@ -15,7 +14,7 @@ async function runCommand (): Promise<void> {
   process.once('disconnect', () => process.exit(1))
   // As SIGPIPE ends it, when nobody reads on, such as after "| head"; messages that nobody reads end nothing.
   process.stdout.on('error', (error) => {
-    if (errorCode(error) === 'EPIPE') process.exit(141)
+    if ('code' in error && error.code === 'EPIPE') process.exit(141)
     process.stderr.write(`millrace: the output cannot be written: ${error.message}\n`, () => process.exit(1))
   })
   process.stderr.on('error', () => {})
@@ -23,5 +22,5 @@ async function runCommand (): Promise<void> {
   const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, now: Date.now }
   const exitCode = await runCli(args, world)
   // Exits once the output is written: a connection to a service that hangs would keep the process alive for minutes.
-  process.stdout.write('', () => process.stderr.write('', () => process.exit(exitCode)))
+  process.stdout.write('', (error) => { if (error == null) process.stderr.write('', () => process.exit(exitCode)) })
 }

@@ -55,6 +55,12 @@ t.test('ends without a word when nobody reads on', async (t) => {
   t.same({ code, said }, { code: 141, said: '' })
 })
 
+t.test('says that its output cannot be written', async (t) => {
+  if (process.platform !== 'linux') return t.comment('NOT RUN: only Linux has /dev/full')
+  await t.rejects(run('sh', ['-c', '"$0" "$1" --help > /dev/full', process.execPath, BIN], { env }),
+    { code: 1, stderr: /^millrace: the output cannot be written: ENOSPC/ })
+})
+
 for (const node of [process.execPath, ...otherNodes()]) {
   t.test(`runs with ${node === process.execPath ? 'the Node that npm brought' : 'the Node of the machine'}`, async (t) => {
     const help = await run(node, [BIN, '--help'], { env })
