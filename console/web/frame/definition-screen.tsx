@@ -149,7 +149,8 @@ function DefinitionFacts (
   { screen, definition, enforced }: { screen: AnyScreen, definition: Definition, enforced: DefinitionVersion | undefined }
 ) {
   const counts = useLoaded(`counts of ${screen.home} ${projectId.value}`, async (signal) => await screen.requests.counts(COUNTED_DAYS, signal))
-  const counted = counts.value !== undefined && screen.describeCounts(counts.value.get(definition.id))
+  // A row that came later would move the buttons below it under a pointer.
+  const counted = counts.value === undefined ? '…' : screen.describeCounts(counts.value.get(definition.id))
   return (
     <Facts
       of={{
