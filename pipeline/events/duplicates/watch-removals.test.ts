@@ -3,21 +3,23 @@ import type { PlainEvent } from '../../../test/support/event-block.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import { makeEvents, publishEvents, TEST_KEY } from '../../testing/publish-events.ts'
 import { countEvents, silentLogger, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { createPipelineMetrics } from '../../pipeline-metrics.ts'
-import { createDuplicateFilters } from './duplicate-filter.ts'
+import { createDuplicateFilters, type DuplicateFilter } from './duplicate-filter.ts'
 import { RemovalWatch } from './watch-removals.ts'
 import { type Sent, send, rangeOf, keptOf, answerInTurn } from './testing/sent-messages.ts'
 
+async function openFilter (clickhouse: ClickHouse): Promise<DuplicateFilter> {
+  const filters = createDuplicateFilters({
+    clickhouse, fingerprintKey: async () => TEST_KEY, metrics: createPipelineMetrics(() => []), logger: silentLogger
+  })
+  return await filters.open({ eventClass: 'live', number: 0 })
+}
+
 t.test('one removed event among the repeats of a hundred messages is stored again, and nothing else', async (t) => {
   const { client } = await createTestClickHouse(t)
-  const filters = createDuplicateFilters({
-    clickhouse: client,
-    fingerprintKey: async () => TEST_KEY,
-    metrics: createPipelineMetrics(() => []),
-    logger: silentLogger
-  })
-  const filter = await filters.open({ eventClass: 'live', number: 0 })
+  const filter = await openFilter(client)
   const store = async (batch: readonly Sent[], deduplicated: BatchRange['deduplicated']): Promise<void> => {
     const values = keptOf(batch, deduplicated)
     if (values.length > 0) await client.insert({ table: 'events', format: 'JSONEachRow', values })
@@ -46,13 +48,7 @@ t.test('once an event is missing that no mutation removed, each repeat is looked
   const insert = async (values: readonly PlainEvent[]): Promise<unknown> => await client.insert({ table: 'events', format: 'JSONEachRow', values })
   const events = makeEvents(1000)
   await insert(events)
-  const filters = createDuplicateFilters({
-    clickhouse: client,
-    fingerprintKey: async () => TEST_KEY,
-    metrics: createPipelineMetrics(() => []),
-    logger: silentLogger
-  })
-  const filter = await filters.open({ eventClass: 'live', number: 0 })
+  const filter = await openFilter(client)
   const decide = async (batch: readonly Sent[]): Promise<PlainEvent[]> =>
     keptOf(batch, await filter.decide(batch.map(({ message }) => message), { lookUpAll: false }))
   const sendAll = (): Sent[] => Array.from({ length: 100 }, (_, i) => send(events.slice(10 * i, 10 * i + 10)))
